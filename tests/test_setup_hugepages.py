@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check that the role `hugepages` reserves pages with a journal and restores them exactly."""
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -19,14 +18,8 @@ FOLDER = "hugepages/hugepages-2048kB"
 
 
 @pytest.fixture(scope="module")
-def module(checkout: Path) -> ModuleType:
-    path = checkout / "playbooks/roles/hugepages/library/hugepages_reservation.py"
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+def module() -> ModuleType:
+    return playbook_modules.load("hugepages_reservation")
 
 
 @pytest.fixture(autouse=True)
@@ -229,11 +222,10 @@ def test_mounts_and_unmounts_on_the_real_kernel(checkout: Path, tmp_path: Path) 
     """It runs in a mount namespace without this host's mounts of hugetlbfs, and reserves no page."""
     script = """
 import pathlib, subprocess, sys
-sys.path[:0] = sys.argv[1:3]
+sys.path.insert(0, sys.argv[1])
 import playbook_modules
-playbook_modules.load("pollscope_journal")
-import hugepages_reservation as module
-point = pathlib.Path(sys.argv[3], "huge")
+module = playbook_modules.load("hugepages_reservation")
+point = pathlib.Path(sys.argv[2], "huge")
 for line in pathlib.Path("/proc/mounts").read_text().splitlines():
     if line.split()[2] == "hugetlbfs":
         subprocess.run(["umount", line.split()[1]], check=True)
@@ -244,11 +236,10 @@ assert len(made().mount()) == 2
 assert point.is_mount() and made().mount() == []
 made().verify(0)
 assert len(made().restore()) == 2
-assert not point.exists() and not pathlib.Path(sys.argv[3], "state").exists()
+assert not point.exists() and not pathlib.Path(sys.argv[2], "state").exists()
 """
     command = ["unshare", "--mount", "--propagation", "private", sys.executable, "-c", script]
-    library = checkout / "playbooks/roles/hugepages/library"
-    words = [*command, str(checkout / "tests"), str(library), str(tmp_path)]
+    words = [*command, str(checkout / "tests"), str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if "unshare" in done.stderr or "no hugepages" in done.stderr:
         pytest.skip(done.stderr.strip())
