@@ -10,10 +10,13 @@ import pytest
 
 @pytest.fixture(scope="session")
 def make_system(checkout: Path) -> debian.MakeSystem:
-    """Return a context manager `(suite, packages)` that gives a fresh system; skip the test if none can be made."""
-    cache = checkout / ".cache/chroot"
+    """Return a context manager that gives a fresh system of a suite with packages; skip the test if none can be made.
 
-    def make(suite: str, packages: list[str]) -> AbstractContextManager[debian.System]:
+    Systems with other packages have a folder of their own.
+    """
+
+    def make(suite: str, packages: list[str], folder: str = "") -> AbstractContextManager[debian.System]:
+        cache = checkout / ".cache/chroot" / folder
         try:
             base = debian.base_system(suite, packages, cache)
         except debian.NoChroot as reason:

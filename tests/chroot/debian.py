@@ -207,4 +207,4 @@ def system(base: Path, cache: Path) -> Iterator[System]:
         shutil.rmtree(layer)
 
 
-MakeSystem = Callable[[str, list[str]], AbstractContextManager[System]]
+MakeSystem = Callable[..., AbstractContextManager[System]]

@@ -33,14 +33,11 @@ pytestmark = [pytest.mark.chroot, pytest.mark.timeout(1800)]
 
 
 @pytest.fixture(scope="module", params=list(RELEASES))
-def release(request: pytest.FixtureRequest, checkout: Path) -> Iterator[tuple[str, debian.System]]:
+def release(
+    request: pytest.FixtureRequest, checkout: Path, make_system: debian.MakeSystem
+) -> Iterator[tuple[str, debian.System]]:
     """Yield DPDK's release and a system that has it, with everything built in /build."""
-    cache = checkout / ".cache/chroot/driver"
-    try:
-        base = debian.base_system(request.param, PACKAGES, cache)
-    except debian.NoChroot as reason:
-        pytest.skip(str(reason))
-    with debian.system(base, cache) as system:
+    with make_system(request.param, PACKAGES, "driver") as system:
         fetch_headers(system, checkout, RELEASES[request.param])
         build(system, checkout)
         yield RELEASES[request.param], system

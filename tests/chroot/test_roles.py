@@ -78,19 +78,15 @@ class Bench:
 
 
 @pytest.fixture(scope="module", params=SUITES)
-def bench(request: pytest.FixtureRequest, checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    cache = checkout / ".cache/chroot/roles"
-    try:
-        base = debian.base_system(request.param, PACKAGES, cache)
-    except debian.NoChroot as reason:
-        pytest.skip(str(reason))
+def bench(
+    request: pytest.FixtureRequest, make_system: debian.MakeSystem, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Bench]:
     folder = tmp_path_factory.mktemp("roles")
     (folder / "ssh").mkdir()
-    with debian.system(base, cache) as system:
+    with make_system(request.param, PACKAGES, "roles") as system:
         prepare(system)
-        enter = [str(debian.ENTER), str(base), str(system.layer), "--bind", str(folder), str(folder), "--"]
-        start = ["sh", "-c", 'mkdir -p /run/sshd && exec "$@"', "sh"]
-        with running_sshd(folder / "ssh", inside=[*enter, *start]) as host:
+        start = system.words(["sh", "-c", 'mkdir -p /run/sshd && exec "$@"', "sh"], {folder: str(folder)})
+        with running_sshd(folder / "ssh", inside=start) as host:
             yield Bench(host, folder)
 
 
