@@ -436,26 +436,20 @@ def test_an_address_without_a_device_is_refused(kernel: Kernel) -> None:
     refused(kernel, "0000:7f:00.0: there is no such PCI device", "0000:7f:00.0")
 
 
-def test_a_nic_without_an_iommu_group_needs_consent(kernel: Kernel) -> None:
+@pytest.mark.parametrize(("has_mode", "driver"), [(True, "vfio-pci"), (False, "uio_pci_generic")])
+def test_a_nic_without_an_iommu_group_needs_consent(kernel: Kernel, has_mode: bool, driver: str) -> None:
+    """A kernel without the mode without an IOMMU uses uio."""
+    kernel.has_no_iommu_mode = has_mode
     (kernel.root / "sys/bus/pci/devices" / NIC / "iommu_group").unlink()
     refused(kernel, "has no IOMMU group .*vfio_no_iommu_consent", NIC)
     before = kernel.snapshot()
     bind(kernel, NIC, consent=True)
-    switch = kernel.root / "sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
-    assert switch.read_text() == "Y\n"
-    assert Devices(kernel).driver(NIC) == "vfio-pci"
-    bind(kernel, restore=True)
-    assert kernel.snapshot() == before
-
-
-def test_with_consent_a_kernel_without_no_iommu_mode_uses_uio(kernel: Kernel) -> None:
-    kernel.has_no_iommu_mode = False
-    (kernel.root / "sys/bus/pci/devices" / NIC / "iommu_group").unlink()
-    refused(kernel, "has no IOMMU group .*vfio_no_iommu_consent", NIC)
-    before = kernel.snapshot()
-    bind(kernel, NIC, consent=True)
-    assert Devices(kernel).driver(NIC) == "uio_pci_generic"
-    assert bind(kernel, NIC, consent=True) == []
+    assert Devices(kernel).driver(NIC) == driver
+    if has_mode:
+        switch = kernel.root / "sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
+        assert switch.read_text() == "Y\n"
+    else:
+        assert bind(kernel, NIC, consent=True) == []
     bind(kernel, restore=True)
     assert kernel.snapshot() == before
 

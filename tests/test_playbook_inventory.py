@@ -279,12 +279,6 @@ def test_a_player_may_have_no_name(monkeypatch: pytest.MonkeyPatch, error: Excep
     assert player().startswith(f"{os.getuid()}@")
 
 
-def test_an_unknown_play_is_refused_in_one_line(fake_ansible: Path) -> None:
-    done = pollscope("play", "provison", "-i", fake_ansible / "inventory.yml", cwd=fake_ansible)
-    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
-    assert "there is no play 'provison'" in done.stderr
-
-
 def test_options_in_remedies_exist(fake_ansible: Path) -> None:
     options = {word for _, remedy in _REMEDIES for word in re.findall(r"--[a-z-]+", remedy)}
     assert options

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pollscope.host.lock import HostLock
+
 journal = playbook_modules.load("pollscope_journal")
 kinds = playbook_modules.load("pollscope_kinds")
 
@@ -151,8 +153,6 @@ def test_after_a_reboot_the_old_value_is_read_again(tmp_path: Path) -> None:
 )
 def test_any_sequence_ends_as_it_began(steps: list[Any]) -> None:
     """Converge, at times with a target that refuses, and restore in any order. The last restore restores everything."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as name:
         kind = Memory({"a": 0, "b": 0, "c": 0})
         for step in steps:
@@ -181,20 +181,6 @@ def test_a_broken_journal_is_refused_and_kept(tmp_path: Path, text: str) -> None
     assert path.read_text() == text
 
 
-def test_plays_and_runs_share_one_host_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pollscope.host.lock import HostLock
-
-    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
-    with (
-        HostLock("run S-F5"),
-        pytest.raises(journal.HostError, match=r"in use by .*run S-F5"),
-        journal.HostLock("a play"),
-    ):
-        pass
-    with journal.HostLock("a play"):
-        pass
-
-
 def play(state: str, kind: Memory, *wanted: Any, check: bool = False) -> list[str]:
     module = SimpleNamespace(params={"state": state, "journal": "x"}, check_mode=check)
     found: list[str] = journal.run_state(module, {"memory": kind}, wanted)
@@ -202,8 +188,6 @@ def play(state: str, kind: Memory, *wanted: Any, check: bool = False) -> list[st
 
 
 def test_a_play_with_nothing_to_change_leaves_a_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pollscope.host.lock import HostLock
-
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
     kind = Memory({"a": 0, "b": 0})
     assert play("present", kind, *items(a=1))
@@ -223,8 +207,6 @@ def test_a_play_with_nothing_to_change_leaves_a_run_alone(tmp_path: Path, monkey
 def test_a_play_that_finishes_one_that_was_cut_off_takes_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pollscope.host.lock import HostLock
-
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
     kind = Memory({"a": 0})
     entries = journal.Journal.open_or_create(journal.journal_path("x"), journal.header(journal.boot_id()))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import ModuleType
 
 import playbook_modules
 import pytest
@@ -284,11 +285,16 @@ def test_two_sessions_at_once_are_refused(tree: Tree, knob: Command) -> None:
     assert (done.returncode, len(done.stderr.splitlines())) == (3, 1)
 
 
-def test_no_session_begins_between_the_tasks_of_a_play(
-    tree: Tree, monkeypatch: pytest.MonkeyPatch, knob: Command
-) -> None:
+@pytest.fixture
+def journals(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the module with the journals of the tree."""
     monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
-    journals = playbook_modules.load("pollscope_journals")
+    return playbook_modules.load("pollscope_journals")
+
+
+def test_no_session_begins_between_the_tasks_of_a_play(
+    tree: Tree, journals: ModuleType, monkeypatch: pytest.MonkeyPatch, knob: Command
+) -> None:
     journals.begin("ada@one (17)")
     for caller in ("user", "runner"):
         with pytest.raises(HostError, match=r"a play of ada@one \(17\) that prepares this host has not ended"):
@@ -337,9 +343,7 @@ def left_by_a_dead_run(tree: Tree) -> dict[str, bytes]:
     return tree.picture()
 
 
-def test_programs_stay_where_a_dead_run_has_left_knobs(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
-    journals = playbook_modules.load("pollscope_journals")
+def test_programs_stay_where_a_dead_run_has_left_knobs(tree: Tree, journals: ModuleType) -> None:
     left_by_a_dead_run(tree)
     with pytest.raises(journals.HostError, match=r"run S-F5 of 2.* did not restore: smt \(pollscope knob restore on"):
         journals.refuse_left_knobs()
@@ -347,10 +351,8 @@ def test_programs_stay_where_a_dead_run_has_left_knobs(tree: Tree, monkeypatch: 
     journals.refuse_left_knobs()
 
 
-def test_no_play_begins_while_a_run_has_the_host_reboot(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_play_begins_while_a_run_has_the_host_reboot(tree: Tree, journals: ModuleType) -> None:
     """For its play the run releases the host; after one that was killed, `restore` clears the way."""
-    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
-    journals = playbook_modules.load("pollscope_journals")
     write_boot_note(tree.host.state_dir, "run I-IOMMU")
     for action in (journals.begin, journals.refuse_others):
         with pytest.raises(journals.HostError, match=r"run I-IOMMU of .* changes the mode .* \(wait for it"):
@@ -365,10 +367,8 @@ def test_no_play_begins_while_a_run_has_the_host_reboot(tree: Tree, monkeypatch:
     journals.end()
 
 
-def test_a_second_play_keeps_the_state_from_before_the_first(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_play_keeps_the_state_from_before_the_first(tree: Tree, journals: ModuleType) -> None:
     """Otherwise the first one, if it fails, also restores changes of earlier plays."""
-    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
-    journals = playbook_modules.load("pollscope_journals")
     earlier, mark = journals.journal_path("iommu"), journals.mark_folder()
     earlier.parent.mkdir(parents=True)
     earlier.write_text("legacy")
@@ -390,13 +390,12 @@ def test_a_second_play_keeps_the_state_from_before_the_first(tree: Tree, monkeyp
     journals.end()
 
 
-def test_a_module_that_acts_says_that_its_play_goes_on(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_that_acts_says_that_its_play_goes_on(tree: Tree, journals: ModuleType) -> None:
     class Done:
         @staticmethod
         def exit_json(**_said: object) -> None: ...
 
-    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tree.host.state_dir))
-    journals, ledger = (playbook_modules.load(name) for name in ("pollscope_journals", "pollscope_journal"))
+    ledger = playbook_modules.load("pollscope_journal")
     journals.begin("ada@one")
     os.utime(journals.mark_folder(), (0, 0))
     ledger.report(Done, list)
