@@ -33,12 +33,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ratio import Goal, options, print_ratio
+from ratio import Goal, options, print_ratio, run_main
 
 from pollscope.analysis.claims.evaluate import evaluate_run
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.point_values import by_point, measured
-from pollscope.base.errors import PollscopeError
 from pollscope.run.run import new_run_folder, start_run
 from pollscope.spec import Overrides, load_text
 from pollscope.store.results_table import current_table, last_attempts
@@ -167,12 +166,9 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as scratch:
         folder, extra = Path(scratch), 0
-        try:
-            if asked.planted:
-                extra = extra_cycles(one_run(0, asked.feed, 12, 0, folder).trials, asked.planted)
-            looks = [one_run(1 + seed, asked.feed, repeats, extra, folder) for seed in range(asked.runs)]
-        except PollscopeError as error:
-            sys.exit(f"aa: {error}")
+        if asked.planted:
+            extra = extra_cycles(one_run(0, asked.feed, 12, 0, folder).trials, asked.planted)
+        looks = [one_run(1 + seed, asked.feed, repeats, extra, folder) for seed in range(asked.runs)]
     print(f"# {time.monotonic() - began:.0f} s, {repeats} windows per name and run", file=sys.stderr)
     return 0 if all(_printed(looks, asked.feed, asked.planted, repeats)) else 1
 
@@ -223,4 +219,4 @@ def _share(name: str, hits: Sequence[bool], goal: Goal) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_main(main)

@@ -10,7 +10,6 @@ import multiprocessing
 import os
 import shlex
 import signal
-import sys
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from recorded_trials import host_state, record
+from ssh_host import agent_program
 
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -88,7 +88,10 @@ class PlayedHosts:
         self.played.mkdir(parents=True, exist_ok=True)
         (self.played / "record.json").write_text(json.dumps(record(0.5)))
         self._tell()
-        self._program("ssh", 'for last; do :; done; exec sh -c "exec $last"')
+        ssh = self.folder / "bin/ssh"
+        ssh.parent.mkdir(exist_ok=True)
+        ssh.write_text('#!/bin/sh\nfor last; do :; done; exec sh -c "exec $last"\n')
+        ssh.chmod(0o755)
 
     @property
     def played(self) -> Path:
@@ -122,13 +125,6 @@ class PlayedHosts:
         settings = {"faults": self.faults, "host_state": host_state(), **limited}
         (self.played / "settings.json").write_text(json.dumps(settings))
 
-    def _program(self, name: str, body: str) -> Path:
-        path = self.folder / "bin" / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f"#!/bin/sh\n{body}\n")
-        path.chmod(0o755)
-        return path
-
     def spec(self, text: str) -> Path:
         path = self.folder / "spec.yaml"
         path.write_text(text)
@@ -149,12 +145,7 @@ class PlayedHosts:
     def _host(self, pair: str, role: str) -> dict[str, Any]:
         state = self.folder / "hosts" / pair / role
         state.mkdir(parents=True, exist_ok=True)
-        run = "from pollscope.cli import main; main()"
-        agent = self._program(
-            f"pollscope-{pair}-{role}",
-            f"export POLLSCOPE_STATE_DIR={shlex.quote(str(state))}\n"
-            f'exec {shlex.quote(sys.executable)} -c {shlex.quote(run)} "$@"',
-        )
+        agent = agent_program(self.folder / "bin" / f"pollscope-{pair}-{role}", state)
         whole = {"ssh": {"host": f"{pair}-{role}"}, "ports": {"rx": "net_a", "tx": "net_a", "queues": 8}}
         node = {"program": str(TESTS / "played_node.py"), "pollscope": str(agent)}
         return {**whole, **node, "main_cpu": 0, "cpus": [1, 2], "memory_mib": 1024}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Build a host from plain files: a Skylake-like machine with a root port, a two-port NIC, and all that knobs set."""
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +22,14 @@ EMULATED_PORT = "1b36:000c"  # QEMU's pcie-root-port
 
 # The fixture `knob`: runs `pollscope knob` on the tree.
 Command = Callable[..., Done]
+
+
+def wait_until(there: Callable[[], object], limit_s: float = 150.0) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + limit_s
+    while not there():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.01)
 
 
 class Tree:

@@ -6,12 +6,11 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from knob_tree import Tree
+from knob_tree import Tree, wait_until
 from run_helpers import Cli, assert_complete
 
 SPEC = """\
@@ -126,13 +125,6 @@ def journal(tree: Tree) -> Path:
 def read_lines(folder: Path) -> list[str]:
     path = folder / "trials.jsonl"
     return path.read_text().splitlines() if path.exists() else []
-
-
-def wait_until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def kill_when_set(

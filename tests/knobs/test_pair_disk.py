@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from knob_tree import Tree
+from knob_tree import Tree, wait_until
 from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli, last_attempts
 from ssh_host import SshHost
-from test_pair_remote_hosts import SWEEP, wait_until
+from test_pair_remote_hosts import SWEEP
 
 from pollscope.collectors.interface import CollectorOutcome
 from pollscope.collectors.polling import PollingCollector

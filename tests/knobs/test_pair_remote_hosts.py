@@ -4,13 +4,11 @@
 import os
 import re
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from knob_tree import Tree
+from knob_tree import Tree, wait_until
 from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli, assert_complete, last_attempts
 from ssh_host import SshHost
@@ -123,13 +121,6 @@ def test_an_agent_that_is_killed_costs_its_collectors_and_comes_back(cli: Cli, s
     assert first["collectors"]["dut/kernel-load"]["status"] == "failed"
     assert first["collectors"]["generator/kernel-load"]["status"] == "ok"
     assert second["collectors"]["dut/kernel-load"]["status"] == "ok"
-
-
-def wait_until(there: Callable[[], object], limit_s: float = 150.0) -> None:
-    deadline = time.monotonic() + limit_s
-    while not there():
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.02)
 
 
 def test_knobs_are_restored_after_a_lost_connection(cli: Cli, sshd: SshHost, tmp_path: Path, tree: Tree) -> None:

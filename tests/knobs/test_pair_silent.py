@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from knob_tree import Tree
+from knob_tree import Tree, wait_until
 from pair_hosts import SPEC, pair_config, written
 from run_helpers import Cli, assert_complete
 from silent_network import THERE, SilentNetwork, silent_network
 from ssh_host import SshHost, running_sshd
-from test_pair_remote_hosts import ENDLESS, KNOBS, SWEEP, agents_of, wait_until
+from test_pair_remote_hosts import ENDLESS, KNOBS, SWEEP, agents_of
 
 from pollscope.host.lock import HostLock
 from pollscope.testbeds.pair.ssh import Remote
