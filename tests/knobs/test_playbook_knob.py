@@ -57,7 +57,7 @@ def test_an_emulated_port_on_consent_only(tmp_path: Path) -> None:
     program, before = program_for(tree, tmp_path), tree.picture()
     knobs: dict[str, Any] = {f"ddio@{NIC}": "off"}
     for check in (True, False):
-        with pytest.raises(knob_module.HostError, match="an emulator's"):
+        with pytest.raises(knob_module.HostError, match="the root port is emulated"):
             act(program, check=check, **knobs)
         assert tree.picture() == before
     assert act(program, check=True, consent=True, **knobs) == [f"ddio {PORT}: on -> off"]
