@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read the platform tables (configs/platforms/registers-*.yaml): which register does what on which processor generation."""
+"""Read the platform tables (configs/platforms/registers-*.yaml): the registers of each processor generation."""
 
 from functools import cache
 from pathlib import Path
