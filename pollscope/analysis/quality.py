@@ -3,7 +3,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache
@@ -322,18 +323,13 @@ def drift(run: RunFolder, table: pd.DataFrame, metric: str) -> Drift | None:
 
 def _minutes(run: RunFolder) -> dict[str, float]:
     """Return trial -> minutes since the first one."""
-    records = last_attempts(run.trials)
-    starts = {str(record["trial"]): start for record in records if (start := _start(record)) is not None}
+    starts: dict[str, datetime] = {}
+    for record in last_attempts(run.trials):
+        with suppress(ValueError):  # a trial without a time says nothing about a drift
+            start = datetime.fromisoformat(str(record.get("started_utc")))
+            starts |= {str(record["trial"]): start} if start.tzinfo is not None else {}
     first = min(starts.values(), default=None)
     return {trial: (start - first).total_seconds() / 60 for trial, start in starts.items() if first is not None}
-
-
-def _start(record: Mapping[str, object]) -> datetime | None:
-    try:
-        start = datetime.fromisoformat(str(record.get("started_utc")))
-    except ValueError:
-        return None  # a trial without a time says nothing about a drift
-    return start if start.tzinfo is not None else None
 
 
 def _move(when: Sequence[float], values: Sequence[float], length: float) -> float | None:

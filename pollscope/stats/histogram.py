@@ -28,7 +28,6 @@ from pollscope.base.errors import UsageError
 Integers = NDArray[np.int64]
 # `lowest` and `highest` end in 63-bit integers of other HdrHistogram implementations.
 LARGEST_VALUE = 2**63 - 1
-NOTHING = np.zeros(0, np.int64), np.zeros(0, np.int64)
 # Exceptions of the package for a text that is not a histogram.
 _UNREADABLE = (
     ArithmeticError,
@@ -281,7 +280,7 @@ def _decoded(text: object, layout: BucketLayout, place: str) -> tuple[Integers, 
         ) from error
     first, last = ends["min_nonzero_index"], ends["max_nonzero_index"]
     if first < 0:
-        return NOTHING
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
     counts = np.frombuffer(memoryview(read.counts), np.uint64)[first : last + 1]
     places = np.flatnonzero(counts)
     return places + first, counts[places].astype(np.int64)
