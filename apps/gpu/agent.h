@@ -116,7 +116,7 @@ struct agent_generator {
 	uint32_t configuration; /* that the flows fit; odd: none */
 	uint32_t nb_own;        /* flows of the rings that are served */
 	uint32_t turn;          /* the next of them */
-	uint32_t steps;
+	uint32_t scan_bytes;    /* since stops were looked for */
 	uint32_t frame_bytes_max;
 	uint32_t rings_end; /* behind the last that was ever served */
 	uint64_t begin;
