@@ -22,7 +22,7 @@ FOLDERS = {
     "lib": set(),
     "qwait": set(),
     "pmd": {"qwait"},
-    "node": {"lib", "pmd", "qwait"},
+    "node": {"lib", "pmd", "qwait", "gpu"},
     "corunner": {"lib"},
     "probe": {"lib"},
     "bench": {"lib", "node", "pmd"},

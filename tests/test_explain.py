@@ -239,6 +239,7 @@ def test_packets_lost_on_the_path_are_not_the_generators_limit(came: float, evid
         ({}, "in the testbed's file), or `feed: infinite`, which fills the rings without a wire"),
         ({"organisation": "corec"}, "in the testbed's file)"),
         ({"saturate": None, "load_of_max": 1.0}, "in the testbed's file)"),
+        ({"generator": "agent", "organisation": "corec"}, "a generator core of more lcores (`generator: core`)"),
     ],
 )
 def test_a_saturated_generator_is_the_wire_of_the_virtual_nic(

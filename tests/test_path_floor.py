@@ -52,7 +52,9 @@ def test_the_floor_is_measured_once_per_kind_of_frame() -> None:
 OTHER_CPUS = ({"cores": 2}, {"placement": "smt-pairs"}, {"dispatchers": 1}, {"organisation": "scale-up"})
 
 
-@pytest.mark.parametrize("changes", [*OTHER_CPUS, {"generator_sleep": 1000}, {"page_size": "4 KiB"}, {"rx_desc": 64}])
+@pytest.mark.parametrize(
+    "changes", [*OTHER_CPUS, {"generator_sleep": 1000}, {"generator": "agent"}, {"page_size": "4 KiB"}, {"rx_desc": 64}]
+)
 def test_another_place_of_the_generator_has_a_floor_of_its_own(changes: dict[str, Any]) -> None:
     session: Any = FloorSession({"gen": {"lcores": [{"latency_ns": LATENCY}]}})
     floors = PathFloors()

@@ -71,6 +71,18 @@ def test_the_generator_has_a_queue_for_each_lcore_to_send_on_and_to_read(
     assert queues == {"a": (1, len(lcores)), "b": (1, 1), "c": (1, 1), "d": (len(lcores), 1)}
 
 
+def test_an_agent_is_the_other_end_of_the_ports_of_the_dut() -> None:
+    request = configure_request(params(generator="agent", queues=4), replace(WIRING, generator_lcores=(1, 5, 6)))
+    assert {port["name"]: port["rx_queues"] for port in request["ports"]} == {"b": 4, "c": 1}
+    ends = {name: request["gen"][name] for name in ("generator", "lcores", "target_port", "rx_port", "reads_port")}
+    assert ends == {"generator": "agent", "lcores": [1], "target_port": "b", "rx_port": "c", "reads_port": "c"}
+    assert "tx_port" not in request["gen"]
+    blind = configure_request(params(generator="agent", generator_receives=False), WIRING)["gen"]
+    assert (blind["rx_port"], blind["reads_port"]) == (None, "c")
+    fed = configure_request(params(generator="agent", feed="infinite"), WIRING)
+    assert "gen" not in fed and len(fed["ports"]) == 4
+
+
 @pytest.mark.parametrize(
     ("workload", "own"),
     [

@@ -49,6 +49,16 @@ static inline AGENT_CODE void agent_store16(void *at, uint64_t low, uint64_t hig
 
 #define agent_write16 agent_store16
 
+/* The first `bytes` (at most 8) at any address of a frame. */
+static inline AGENT_CODE uint64_t agent_load_bytes(const uint8_t *at, uint32_t bytes)
+{
+	uint64_t value = 0;
+
+	for (uint32_t i = 0; i < bytes; i++)
+		value |= (uint64_t)(*(const volatile uint8_t *)&at[i]) << (8 * i);
+	return value;
+}
+
 #else
 
 #define AGENT_CODE
@@ -74,6 +84,14 @@ static inline uint64_t agent_clock(void)
 
 static inline uint64_t agent_same(uint64_t value)
 {
+	return value;
+}
+
+static inline uint64_t agent_load_bytes(const uint8_t *at, uint32_t bytes)
+{
+	uint64_t value = 0;
+
+	__builtin_memcpy(&value, at, bytes);
 	return value;
 }
 

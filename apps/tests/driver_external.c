@@ -309,6 +309,61 @@ static void a_constant_rate_is_kept(void)
 	CHECK(generator.unsent > 0, "no frame was late at a frame per cycle");
 }
 
+static void listed_flows_leave_at_listed_times(void)
+{
+	static const uint16_t list[] = {5, 5, 7};
+	static const uint64_t times_q16[] = {0, 1000 << 16, 1000 << 16, 5000 << 16};
+	const uint64_t period = 20000;
+
+	CHECK_EQUAL(port_up(port_a, NULL), 0);
+	generator = generator_of(port_a, 48, FRAME_BYTES);
+	generator.list = list;
+	generator.nb_list = RTE_DIM(list);
+	generator.times_q16 = times_q16;
+	generator.nb_times = RTE_DIM(times_q16);
+	generator.period_q16 = period << 16;
+	agent_generate(&generator);
+	for (uint64_t k = 0; k < 48; k++) {
+		struct rte_mbuf *m = receive_one(port_a, 0);
+		uint64_t time;
+
+		CHECK(m != NULL, "no frame %" PRIu64, k);
+		memcpy(&time, rte_pktmbuf_mtod_offset(m, void *, 52), sizeof(time));
+		rte_pktmbuf_free(m);
+		CHECK_EQUAL(time >> 48, list[k % RTE_DIM(list)]);
+		CHECK_EQUAL(time & ((UINT64_C(1) << 48) - 1), k / 4 * period + (times_q16[k % 4] >> 16));
+	}
+}
+
+static void copies_are_not_late_frames(void)
+{
+	static uint64_t seen[2];
+	struct agent_check check = check_of(next_here);
+	struct rte_mbuf *frames[200];
+
+	check.seen = seen;
+	check.nb_seen = RTE_DIM(seen);
+	CHECK_EQUAL(port_up(port_a, NULL), 0);
+	generate(port_a, RTE_DIM(frames), FRAME_BYTES);
+	for (unsigned int i = 0; i < RTE_DIM(frames); i++)
+		frames[i] = receive_one(port_a, 0);
+	for (unsigned int i = 0; i < RTE_DIM(frames); i++) {
+		const unsigned int place = i < 2 ? 1 - i : i; /* the first two are exchanged */
+
+		CHECK(frames[place] != NULL, "no frame %u", place);
+		agent_check_frame(&check, rte_pktmbuf_mtod(frames[place], void *), FRAME_BYTES);
+	}
+	CHECK_EQUAL(check.overtaken, 1);
+	CHECK_EQUAL(check.reordered, 0); /* they are of two flows */
+	CHECK_EQUAL(check.duplicated, 0);
+	agent_check_frame(&check, rte_pktmbuf_mtod(frames[RTE_DIM(frames) - 5], void *), FRAME_BYTES);
+	CHECK_EQUAL(check.duplicated, 1);
+	agent_check_frame(&check, rte_pktmbuf_mtod(frames[0], void *), FRAME_BYTES); /* forgotten */
+	CHECK_EQUAL(check.too_old, 1);
+	CHECK_EQUAL(check.packets, RTE_DIM(frames) + 2);
+	rte_pktmbuf_free_bulk(frames, RTE_DIM(frames));
+}
+
 /* TAIL and HEAD wrap at 2^32. */
 static void counts_wrap(void)
 {
@@ -698,6 +753,8 @@ const struct driver_case driver_external_cases[] = {
         CASE(flows_go_to_rings_in_turn, "feed=external"),
         CASE(types_and_checksums_are_described, "feed=external"),
         CASE(a_constant_rate_is_kept, "feed=external"),
+        CASE(listed_flows_leave_at_listed_times, "feed=external"),
+        CASE(copies_are_not_late_frames, "feed=external"),
         CASE(counts_wrap, "feed=external"),
         CASE(link_needs_one_port_only, "feed=external"),
         CASE(the_memzone_goes_with_the_pair, "feed=external"),

@@ -40,6 +40,7 @@ _HOLDS_FOR = (
     "notification",
     "feed",
     "dma",
+    "generator",
     "lookups",
     "checksum",
     "routes",

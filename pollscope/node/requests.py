@@ -65,6 +65,8 @@ def _ports(params: Parameters, wiring: Wiring) -> list[dict[str, Any]]:
         (wiring.dut_tx, 1, params.cores),
         (wiring.gen_rx, senders, 1),
     ]
+    if lcores.has_agent(params):  # it is the other end of the DUT's ports
+        wanted = wanted[1:3]
     queues: dict[str, tuple[int, int]] = {}
     for name, rx, tx in wanted:  # one port may have two of these tasks
         before = queues.get(name, (0, 0))
@@ -154,15 +156,14 @@ def _hiccup(params: Parameters) -> dict[str, Any]:
 
 def _senders(params: Parameters, wiring: Wiring) -> list[int]:
     """Return the generator's lcores: each has at least one of the flows, and a sleeping generator has one lcore."""
-    most = 1 if params.generator_sleep else len(wiring.generator_lcores)
+    most = 1 if params.generator_sleep or lcores.has_agent(params) else len(wiring.generator_lcores)
     return list(wiring.generator_lcores[: most if params.trace is not None else min(most, params.flows)])
 
 
 def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
     return {
         "lcores": _senders(params, wiring),
-        "tx_port": wiring.gen_tx,
-        "rx_port": wiring.gen_rx if params.generator_receives else None,
+        **_ends(params, wiring),
         "target_port": wiring.dut_rx,
         "routes": params.routes,  # destinations outside the DUT's table would be dropped there
         **_packets(params),
@@ -175,6 +176,14 @@ def _generator(params: Parameters, wiring: Wiring) -> dict[str, Any]:
         **({"sleep_ns": params.generator_sleep} if params.generator_sleep else {}),
         **({"nic_stamps_ns": params.nic_timestamps} if params.nic_timestamps else {}),
     }
+
+
+def _ends(params: Parameters, wiring: Wiring) -> dict[str, Any]:
+    """Return the ports of a generator; an agent empties the DUT's transmit rings even if it does not look at frames."""
+    if not lcores.has_agent(params):
+        return {"tx_port": wiring.gen_tx, "rx_port": wiring.gen_rx if params.generator_receives else None}
+    rx_port = wiring.dut_tx if params.generator_receives else None
+    return {"generator": "agent", "rx_port": rx_port, "reads_port": wiring.dut_tx}
 
 
 def _pattern(params: Parameters) -> dict[str, Any]:

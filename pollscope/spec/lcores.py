@@ -38,6 +38,11 @@ def has_generator(params: Parameters) -> bool:
     return params.feed == "wire" and params.workload not in RECEIVE_NOTHING
 
 
+def has_agent(params: Parameters) -> bool:
+    """Return whether an agent plays the NIC of the DUT's ports (apps/gpu), on the CPU of the generator."""
+    return params.generator == "agent" and has_generator(params)
+
+
 def generator_spins(params: Parameters) -> bool:
     """Return whether the generator's lcore needs its own CPU."""
     return has_generator(params) and not params.generator_sleep

@@ -242,6 +242,11 @@ class Parameters(StrictModel):
     generator_receives: bool = Field(
         default=True, description="the generator receives returned packets (latency, loss, order)"
     )
+    generator: Literal["core", "agent"] = Field(
+        default="core",
+        description="virtual NIC: frames reach the DUT's rings through the generator's driver (core), or from an agent "
+        "that writes the rings itself, as a NIC does by DMA (agent)",
+    )
     nic_timestamps: Nanoseconds = Field(
         default=0,
         ge=0,

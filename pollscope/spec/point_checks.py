@@ -65,6 +65,8 @@ def _by_rules(params: Parameters, spec: Spec) -> Iterator[_Contradiction]:
         "waits_after": params.waits_after,
         "listed": len(listed_cpus(params.placement)),
         "rx_desc_bits": params.rx_desc.bit_count(),
+        "tx_desc_bits": params.tx_desc.bit_count(),
+        "frame_sizes": len(frame_mix(params.frame)),
         "swept": list(spec.levels),
     }
     given = [name for name in _FIELDS if getattr(params, name) != Parameters.model_fields[name].default]

@@ -65,8 +65,10 @@ def tcp_refusal(params: Parameters) -> str | None:
     return "flow_size: TCP flows need a kernel at both ends, which only a testbed of kind namespaces has"
 
 
-def sleep_refusal(params: Parameters) -> str | None:
-    """Return why a testbed whose generator shares no CPU with the DUT cannot host a point; None if it can."""
+def generator_refusal(params: Parameters) -> str | None:
+    """Return why a testbed that is not loopback cannot have the generator of a point; None if it can."""
+    if params.generator != "core":
+        return f"generator={params.generator} plays the virtual NIC, which only loopback has; use generator core"
     if not params.generator_sleep:
         return None
     return "generator_sleep: only on loopback do generator and DUT share a CPU; here the generator has its own"

@@ -74,7 +74,7 @@ REQUEST_LIMIT_S = 5.0
 GRACE_S = 8.0
 
 # Parameters that the node reads only at its start; another value needs a new process.
-_AT_START = ("dma", "feed", "page_size")
+_AT_START = ("dma", "feed", "generator", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
 
 
@@ -390,8 +390,8 @@ def _loopback_corunners(cpus: Sequence[Cpu], roles: Roles, params: Parameters) -
 
 
 def _generators(params: Parameters) -> int:
-    """Return how many generator lcores the DUT of a point needs; a co-runner needs the other cores for itself."""
-    if has_corunners(params):
+    """Return how many generator lcores the DUT of a point needs: one if it is an agent, or beside a co-runner."""
+    if has_corunners(params) or lcores.has_agent(params):
         return 1
     wanted = min(-(-params.cores // _DUT_CORES_PER_GENERATOR), MOST_GENERATOR_LCORES)
     return wanted if params.trace is not None else min(wanted, params.flows)
@@ -417,7 +417,7 @@ def eal_command(
     """Return program and EAL arguments; the node has its own file prefix, so that it shares nothing with others."""
     command = [str(program), "--lcores", places.eal, "--main-lcore", str(_MAIN_LCORE), "--no-pci"]
     command += ["--file-prefix", prefix]
-    command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,dma={params.dma}"]
+    command += ["--vdev", f"net_crossover0,{_feed(params)}", "--vdev", f"net_crossover1,{_back(params)}"]
     # --no-huge implies --legacy-mem, which EAL refuses with --in-memory; --no-huge creates no files either.
     if memory.huge and not memory.folder:
         return [*command, "--in-memory"]
@@ -434,7 +434,11 @@ def _queues_refusal(params: Parameters) -> str | None:
 def _feed(params: Parameters) -> str:
     if params.feed == "infinite":  # the port makes the frames itself, without a DMA engine
         return f"feed=infinite,size={params.frame},flows={min(params.flows, 65535)}"
-    return f"dma={params.dma}"
+    return _back(params)
+
+
+def _back(params: Parameters) -> str:
+    return "feed=external" if lcores.has_agent(params) else f"dma={params.dma}"
 
 
 def _no_huge_mib(params: Parameters, roles: Roles) -> int:
@@ -576,6 +580,8 @@ class LoopbackSession:
 
     def floor(self, params: Parameters, request: TrialRequest) -> dict[str, Any] | str:
         """Measure the latency of one NIC pair alone; the generator's lcore sends and receives."""
+        if lcores.has_agent(params):
+            return "an agent reads only what a DUT sends"
         self._take(params)
         self._configure(floor_request(params, self._wiring))
         return self.measure(request)

@@ -19,7 +19,7 @@ from pollscope.plan.plan import Trial
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.store.trial_record import TrialRecord
-from pollscope.testbeds.base import Assignment, Opening, Testbed, TestbedConfig, sleep_refusal, tcp_refusal
+from pollscope.testbeds.base import Assignment, Opening, Testbed, TestbedConfig, generator_refusal, tcp_refusal
 from pollscope.testbeds.cluster import Cluster
 from pollscope.testbeds.model_result import (
     Ipc,
@@ -138,7 +138,7 @@ class ModelTestbed(Testbed):
 
     def refusal(self, point: Point) -> str | None:
         params = point.params
-        if (other := tcp_refusal(params) or sleep_refusal(params)) is not None:
+        if (other := tcp_refusal(params) or generator_refusal(params)) is not None:
             return other
         if settings := knob_settings(point.factors):
             return f"a model has no host with knobs: {', '.join(settings)}"

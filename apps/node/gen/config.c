@@ -12,6 +12,7 @@
 #include "lcore.h"
 #include "packets.h"
 #include "routes.h"
+#include "wire_agent.h"
 
 /* 24 bits of lateness in a frame hold 3 ms up to a TSC of 5.5 GHz. */
 #define LATE_MAX_NS_MAX     3000000
@@ -39,6 +40,7 @@ static const struct gen_config defaults = {
         .late_max_ns = LATE_MAX_NS_DEFAULT,
 };
 
+static const char *const kind_names[] = {[GEN_CORE] = "core", [GEN_AGENT] = "agent", NULL};
 static const char *const arrival_names[] = {
         [GEN_CONSTANT] = "constant", [GEN_POISSON] = "poisson", [GEN_TRACE] = "trace",
         [GEN_BURSTS] = "bursts",     [GEN_ON_OFF] = "on-off",   NULL};
@@ -50,6 +52,8 @@ static const struct field fields[] = {
         {"tx_port", FIELD_STRING, OF(tx_name), .max = RTE_ETH_NAME_MAX_LEN - 1, .nullable = true},
         {"rx_port", FIELD_STRING, OF(rx_name), .max = RTE_ETH_NAME_MAX_LEN - 1, .nullable = true},
         {"target_port", FIELD_STRING, OF(target_name), .max = RTE_ETH_NAME_MAX_LEN - 1, .nullable = true},
+        {"reads_port", FIELD_STRING, OF(reads_name), .max = RTE_ETH_NAME_MAX_LEN - 1, .nullable = true},
+        {"generator", FIELD_CHOICE, OF(kind), .names = kind_names},
         {.key = "target"},
         {.key = "frame"},
         {"flows", FIELD_NUMBER, OF(flows), .min = 1, .max = PACKET_FLOWS_MAX},
@@ -119,12 +123,13 @@ static int check_mtu(struct gen_config *config, uint16_t mtu, struct node_error 
 {
 	const uint32_t overhead = RTE_ETHER_HDR_LEN + PACKET_FCS_BYTES;
 	const uint32_t largest = frame_sizes_largest(&config->frame);
+	const char *const port = config->kind == GEN_AGENT ? config->target_name : config->tx_name;
 
 	config->frame_max = mtu + overhead;
 	if (largest > config->frame_max)
 		return node_fail(err, "gen.frame",
 		                 "frames of %u bytes do not fit the MTU %u of %s (needs %u)", largest, mtu,
-		                 config->tx_name, largest - overhead);
+		                 port, largest - overhead);
 	return 0;
 }
 
@@ -183,13 +188,30 @@ static unsigned int target_queues(const struct gen_config *config, const struct 
 	return config->has_target ? config->target.rss.queues : 1;
 }
 
+static int resolve_sender(struct gen_config *config, const struct ports_plan *plan, struct node_error *err)
+{
+	return check_tx_queues(config, plan->ports[config->tx_port].spec.tx_queues, err) ||
+	       check_mtu(config, plan->ports[config->tx_port].spec.mtu, err);
+}
+
+static int resolve_agent(struct gen_config *config, const struct ports_plan *plan, struct node_error *err)
+{
+	if (config->rx_port != NO_PORT)
+		config->reads_port = config->rx_port;
+	return gen_agent_check_port(config->target_port, "gen.target_port", err) ||
+	       gen_agent_check_port(config->rx_port, "gen.rx_port", err) ||
+	       gen_agent_check_port(config->reads_port, "gen.reads_port", err) ||
+	       check_mtu(config, plan->ports[config->target_port].spec.mtu, err);
+}
+
 int gen_config_resolve(struct gen_config *config, struct ports_plan *plan, struct node_error *err)
 {
 	if (ports_plan_find(plan, config->tx_name, "gen.tx_port", &config->tx_port, err) ||
 	    ports_plan_find(plan, config->rx_name, "gen.rx_port", &config->rx_port, err) ||
+	    ports_plan_find(plan, config->reads_name, "gen.reads_port", &config->reads_port, err) ||
 	    find_target(config, plan, err) ||
-	    check_tx_queues(config, plan->ports[config->tx_port].spec.tx_queues, err) ||
-	    check_mtu(config, plan->ports[config->tx_port].spec.mtu, err) ||
+	    (config->kind == GEN_AGENT ? resolve_agent(config, plan, err)
+	                               : resolve_sender(config, plan, err)) ||
 	    ask_for_stamps(config, plan, err))
 		return -1;
 	/* The number of flows of a trace is known after it was read. */
@@ -202,9 +224,9 @@ int gen_config_parse(const json_t *spec, struct gen_config *config, struct node_
 	config->shape = gen_shape_defaults;
 	if (fields_read(spec, "gen", fields, config, err) || read_lcores(spec, config, err))
 		return -1;
-	if (config->tx_name == NULL)
+	if (config->tx_name == NULL && config->kind == GEN_CORE)
 		return node_fail(err, "gen.tx_port", "is required");
 	return read_target(spec, config, err) ||
 	       frame_sizes_read(json_object_get(spec, "frame"), "gen.frame", &config->frame, err) ||
-	       check_trace(spec, config, err);
+	       check_trace(spec, config, err) || gen_agent_check(config, err);
 }

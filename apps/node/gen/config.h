@@ -17,6 +17,11 @@
 #define GEN_DEPARTURES_MAX 1000000
 #define GEN_LCORES_MAX     8
 
+enum gen_kind {
+	GEN_CORE,  /* its lcores send through the driver (engine.h) */
+	GEN_AGENT, /* it writes rings itself (wire_agent.h) */
+};
+
 /* Departure times at a given rate. */
 enum gen_arrivals {
 	GEN_CONSTANT,
@@ -33,10 +38,13 @@ struct gen_config {
 	const char *tx_name; /* names are valid as long as the request */
 	const char *rx_name;
 	const char *target_name;
+	const char *reads_name;
 	uint16_t tx_port;     /* resolved */
 	uint16_t rx_port;     /* NO_PORT: does not receive */
 	uint16_t target_port; /* a port of this node, or of the program beside it; NO_PORT: none */
-	bool has_target;      /* a port of another node; with neither, flows are not placed */
+	enum gen_kind kind;
+	uint16_t reads_port; /* agent: whose transmit rings it empties; NO_PORT: none */
+	bool has_target;     /* a port of another node; with neither, flows are not placed */
 	struct gen_target target;
 	struct frame_sizes frame;
 	uint32_t flows;

@@ -57,6 +57,8 @@ struct gen_counts {
 	uint64_t bursts[GEN_BURST_MAX + 1]; /* by the number of frames that the driver accepted */
 };
 
+struct gen_agent;
+
 struct gen_departure {
 	uint64_t sent;     /* TSC */
 	uint64_t lateness; /* TSC cycles */
@@ -70,6 +72,7 @@ struct gen_engine {
 	struct gen_traffic traffic;
 	struct packet_template *templates; /* by gen_entry.size */
 	const struct gen_trace *trace;     /* NULL: none */
+	struct gen_agent *agent;           /* sends in place of the loop (wire_agent.h); NULL: none */
 	struct gen_engine *const *senders; /* engines of all lcores, including this one */
 	unsigned int senders_n;
 	uint16_t tx_port;

@@ -21,6 +21,7 @@
 #include "report.h"
 #include "target.h"
 #include "trace.h"
+#include "wire_agent.h"
 #include "ports/pools.h"
 #include "ports/ports.h"
 
@@ -164,6 +165,12 @@ static uint32_t flows_of_sender(void)
 	return flows;
 }
 
+/* An agent looks at its frames itself. */
+static bool keeps_order(void)
+{
+	return config.rx_port != NO_PORT && config.kind == GEN_CORE;
+}
+
 static int prepare_results(struct gen_engine *engine, struct node_error *err)
 {
 	const uint32_t flows = flows_of_sender();
@@ -173,7 +180,7 @@ static int prepare_results(struct gen_engine *engine, struct node_error *err)
 	for (unsigned int i = 0; i < RTE_DIM(histograms); i++)
 		if (histogram_init(histograms[i], 1, HIGHEST_TIME_NS, 3) != 0)
 			return node_fail(err, "gen", "no memory for histograms");
-	for (unsigned int i = 0; config.rx_port != NO_PORT && i < config.lcores_n; i++)
+	for (unsigned int i = 0; keeps_order() && i < config.lcores_n; i++)
 		if ((engine->received[i] = sequence_new(flows)) == NULL)
 			return node_fail(err, "gen.flows", "no memory to track %u flows", config.flows);
 	engine->departures = calloc(config.departures, sizeof(*engine->departures));
@@ -237,6 +244,7 @@ static void fill_engine(struct gen_engine *engine, unsigned int place)
 
 static void free_engine(struct gen_engine *engine)
 {
+	gen_agent_free(engine);
 	histogram_free(&engine->lateness_ns);
 	histogram_free(&engine->interdeparture_ns);
 	histogram_free(&engine->latency_intended_ns);
@@ -295,13 +303,14 @@ static int prepare_engine(unsigned int place, struct node_error *err)
 	    gen_stamps_prepare(&engine->stamps, place == 0 ? config.nic_stamps_ns : 0, pool, err))
 		return -1;
 	fill_engine(engine, place);
-	return 0;
+	return config.kind == GEN_AGENT ? gen_agent_make(&config, engine, err) : 0;
 }
 
 static int prepare(struct node_error *err)
 {
 	trace = NULL;
-	if (prepare_trace(err) || prepare_target(err) || prepare_pool(err) || prepare_class(err))
+	if (prepare_trace(err) || prepare_target(err) || (config.kind == GEN_CORE && prepare_pool(err)) ||
+	    prepare_class(err))
 		return -1;
 	for (unsigned int place = 0; place < config.lcores_n; place++)
 		if (prepare_engine(place, err))
@@ -345,6 +354,8 @@ unsigned int gen_spinning_lcore(void)
 
 bool gen_frames_waiting(void)
 {
+	if (engines_n > 0 && config.kind == GEN_AGENT)
+		return gen_agent_frames_waiting(engines[0]);
 	if (engines_n == 0 || config.rx_port == NO_PORT)
 		return false;
 	for (uint16_t queue = 0; queue < engines[0]->rx_queues; queue++)
@@ -390,7 +401,8 @@ static int line_rate_pps(double share, double *pps, struct node_error *err)
 	const double wire_bits = 8 * (mean_frame() + PACKET_WIRE_OVERHEAD_BYTES);
 	struct rte_eth_link link;
 
-	if (rte_eth_link_get_nowait(config.tx_port, &link) != 0 ||
+	if (rte_eth_link_get_nowait(config.kind == GEN_AGENT ? config.target_port : config.tx_port, &link) !=
+	            0 ||
 	    link.link_speed == RTE_ETH_SPEED_NUM_NONE || link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN)
 		return node_fail(err, "rate.line_share", "the TX port's link speed is not known");
 	*pps = share * link.link_speed * 1e6 / wire_bits;
@@ -519,7 +531,7 @@ static void clear_results(struct gen_engine *engine)
 	histogram_reset(&engine->interdeparture_ns);
 	histogram_reset(&engine->latency_intended_ns);
 	histogram_reset(&engine->latency_sent_ns);
-	for (unsigned int i = 0; i < config.lcores_n && config.rx_port != NO_PORT; i++)
+	for (unsigned int i = 0; i < config.lcores_n && keeps_order(); i++)
 		sequence_reset(engine->received[i]);
 }
 
@@ -556,7 +568,8 @@ static int start_engine(struct gen_engine *engine, unsigned int place, const str
 			pacer_share(&engine->pacer, engine->traffic.first, engine->traffic.turns,
 			            engine->traffic.lists[GEN_MIXED].count);
 	}
-	return make_templates(engine, place, err);
+	return config.kind == GEN_AGENT ? gen_agent_start(&config, engine, pps, &engine->pacer, err)
+	                                : make_templates(engine, place, err);
 }
 
 int gen_start(const struct trial *trial, struct node_error *err)
@@ -577,7 +590,12 @@ int gen_start(const struct trial *trial, struct node_error *err)
 
 int gen_lcore_main(void *place)
 {
-	gen_engine_run(engines[(uintptr_t)place]);
+	struct gen_engine *engine = engines[(uintptr_t)place];
+
+	if (engine->agent != NULL)
+		gen_agent_run(engine);
+	else
+		gen_engine_run(engine);
 	return 0;
 }
 
@@ -585,6 +603,8 @@ json_t *gen_report(void)
 {
 	json_t *lcores = json_array();
 
+	if (engines_n > 0 && engines[0]->trial != NULL && engines[0]->agent != NULL)
+		gen_agent_count(engines[0]);
 	for (unsigned int place = 0; place < engines_n && engines[0]->trial != NULL; place++)
 		json_array_append_new(lcores, gen_report_lcore(&config, engines, place));
 	return lcores;

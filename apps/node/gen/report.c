@@ -10,6 +10,7 @@
 
 #include "cycles.h"
 #include "trace.h"
+#include "wire_agent.h"
 
 static json_t *integer(uint64_t value)
 {
@@ -185,8 +186,9 @@ static void add_reception(const struct gen_config *config, struct gen_engine *co
 	if (e->rx_port == NO_PORT)
 		return;
 	json_object_set_new(report, "sequence",
-	                    config->lcores_n > 1 ? gathered_report(config, engines, place)
-	                                         : sequence_report(config, e, place, e->received[0]));
+	                    config->kind == GEN_AGENT ? gen_agent_sequence(e)
+	                    : config->lcores_n > 1    ? gathered_report(config, engines, place)
+	                                              : sequence_report(config, e, place, e->received[0]));
 	json_object_set_new(report, "latency_ns",
 	                    json_pack("{s:o, s:o}", "from_intended",
 	                              histogram_to_json(&e->latency_intended_ns, "ns"), "from_sent",

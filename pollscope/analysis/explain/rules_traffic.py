@@ -59,6 +59,9 @@ def _wire(point: PointObservations) -> Iterator[str]:
         yield f"with {cores} it sent more ({fewer.text('offered_pps')}): more receiving cores make the wire slower"
     fed = bool(point.param("saturate")) and point.param("organisation") not in _ONLY_FROM_THE_WIRE
     infinite = ", or `feed: infinite`, which fills the rings without a wire" if fed else ""
+    if point.param("generator") == "agent":
+        yield f"what lifts it: a generator core of more lcores (`generator: core`){infinite}"
+        return
     yield f"what lifts it: another generator lcore (`cpus: {{generator: [...]}}` in the testbed's file){infinite}"
 
 

@@ -19,7 +19,7 @@ from pollscope.node.client import DID_NOT_START, NodeClient
 from pollscope.spec import lcores
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
-from pollscope.testbeds.base import Assignment, HostFinding, Opening, TestbedState, sleep_refusal, tcp_refusal
+from pollscope.testbeds.base import Assignment, HostFinding, Opening, TestbedState, generator_refusal, tcp_refusal
 from pollscope.testbeds.collecting import Options
 from pollscope.testbeds.halting import halt_refusal
 from pollscope.testbeds.node_testbed import NodeTestbed
@@ -136,7 +136,7 @@ class PairTestbed(NodeTestbed):
         for name, level in features:
             if getattr(params, name) == level and not virtual:
                 return f"{name}={level} is a feature of the virtual NIC {VIRTUAL_NIC}; a real one's driver has none"
-        if reason := tcp_refusal(params) or sleep_refusal(params) or self.config.dut.start_refusal(point):
+        if reason := tcp_refusal(params) or generator_refusal(params) or self.config.dut.start_refusal(point):
             return reason
         if self.config.driver != "pollscope-node" and lcores.has_generator(params):
             return other_refusal(self.config.driver, params)
