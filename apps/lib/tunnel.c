@@ -30,8 +30,8 @@ void tunnel_init(struct tunnel *tunnel, bool over_ipv6, const struct rte_ether_h
 	                 .fragment_offset = RTE_BE16(RTE_IPV4_HDR_DF_FLAG),
 	                 .time_to_live = TUNNEL_HOP_LIMIT,
 	                 .next_proto_id = IPPROTO_IPIP_VALUE,
-	                 .src_addr = RTE_BE32(RTE_IPV4(192, 0, 2, 1)),
-	                 .dst_addr = RTE_BE32(RTE_IPV4(192, 0, 2, 2))},
+	                 .src_addr = RTE_BE32(RTE_IPV4(192u, 0, 2, 1)),
+	                 .dst_addr = RTE_BE32(RTE_IPV4(192u, 0, 2, 2))},
 	        .over_ipv6 = over_ipv6,
 	};
 	memcpy(tunnel->ipv6_gre, ipv6_gre, sizeof(ipv6_gre));
