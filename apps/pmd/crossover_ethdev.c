@@ -440,10 +440,12 @@ RTE_PMD_REGISTER_PARAM_STRING(net_crossover, CROSSOVER_DEVARGS_HELP);
 /* Returns NULL if the port does not belong to this driver. Without data of its own it was closed by another process. */
 static struct crossover_port *find_port_by_id(uint16_t port_id)
 {
-	const struct rte_eth_dev *dev = &rte_eth_devices[port_id];
+	const struct rte_eth_dev *dev;
 
-	if (!rte_eth_dev_is_valid_port(port_id) || dev->rx_pkt_burst == NULL ||
-	    crossover_port_of(dev) == NULL ||
+	if (!rte_eth_dev_is_valid_port(port_id))
+		return NULL;
+	dev = &rte_eth_devices[port_id];
+	if (dev->rx_pkt_burst == NULL || crossover_port_of(dev) == NULL ||
 	    strcmp(dev->device->driver->name, NET_CROSSOVER_DRIVER_NAME) != 0)
 		return NULL;
 	return crossover_port_of(dev);
