@@ -157,6 +157,7 @@ def test_agreement_is_an_equivalence_test_at_5_percent(tmp_path: Path) -> None:
     """The 90 % interval lies inside the stated range, the 95 % interval does not."""
     trials = trials_of({(1, 1.0): 0.75})
     (number,) = judged(tmp_path, trials, claim(**WITHIN)).finding.numbers
+    assert number.low is not None
     errors = 4.302653 * 0.002 / 3**0.5, TIMED_INTERVAL_ERROR * 0.7 * 0.25, 0.25 * RESOLUTION / 2
     assert (number.n, number.label) == (3, "queues 1, load 100 %")
     assert number.low == pytest.approx(0.25 - math.hypot(*errors))

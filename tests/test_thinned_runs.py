@@ -33,8 +33,8 @@ def thinned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_thinned_run_has_the_same_table_and_verdicts(thinned: Path) -> None:
     before, after = read_run(WHOLE), read_run(thinned)
     # A table that was read again has other sorts of nothing in columns without a value.
-    tables = [current_table(run).astype(object) for run in (after, before)]
-    pd.testing.assert_frame_equal(*[table.where(table.notna(), None) for table in tables], check_like=True)
+    found, wanted = (current_table(run).astype(object) for run in (after, before))
+    pd.testing.assert_frame_equal(found.where(found.notna(), None), wanted.where(wanted.notna(), None), check_like=True)
     assert [each.finding for each in evaluate_run(after)] == [each.finding for each in evaluate_run(before)]
 
 
