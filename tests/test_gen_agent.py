@@ -4,7 +4,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from accounted import check_conservation, check_lcores, is_absent
@@ -12,8 +12,12 @@ from dut_node import DUT_LCORE, DUT_RX, DUT_TX, GENERATOR_LCORE, Node, running_n
 from run_helpers import Cli, assert_complete
 
 from pollscope.base.paths import data_folder
+from pollscope.host.placement import Roles
+from pollscope.node.client import NodeClient
 from pollscope.spec import Overrides, load_file
+from pollscope.spec.model import Parameters
 from pollscope.store.results_table import current_table
+from pollscope.testbeds.loopback import Lcores, LoopbackSession, Memory
 
 EXTERNAL = ("net_crossover0,feed=external", "net_crossover1,feed=external")
 LCORES = "0@0,1@0,2@1,3@1,4@1"
@@ -227,6 +231,15 @@ claims:
     metric: offered_pps
     predicate: {kind: ratio, factor: generator, from: core, to: agent, low: 0.9, high: 1.1}
 """
+
+
+def test_a_session_with_an_agent_is_for_points_that_have_one() -> None:
+    roles, places = Roles(0, (1,), (2,), ()), Lcores(0, {1: 1, 2: 2})
+    receives = Parameters(generator="agent", saturate=True)
+    one = LoopbackSession(cast(NodeClient, None), "", places, lambda _: roles, Memory(True, 0), receives)
+    assert one.suits(receives.model_copy(update={"queues": 2}))
+    for update in ({"workload": "tx"}, {"generator": "core"}, {"feed": "none"}):
+        assert not one.suits(receives.model_copy(update=update)), update
 
 
 @pytest.fixture
