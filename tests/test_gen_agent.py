@@ -2,6 +2,8 @@
 """Check the generator that is an agent (apps/gpu) at ports with feed=external: in a node, in specs, and in a run."""
 
 import json
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -104,6 +106,23 @@ def test_a_trial_that_is_stopped_accounts_for_its_slots(node: Node) -> None:
     assert sender["sent"] + sender["unsent"] == sender["intended"] < 2_000_000
     assert sender["total"]["rx_packets"] + result["ports"][DUT_RX]["stats"]["imissed"] == sender["total"]["sent"]
     check_conservation(node.busy_trial(rate={"pps": 20_000}), in_order=True)
+
+
+@pytest.mark.measure
+def test_a_gap_across_the_start_of_the_window_counts_for_it(node: Node) -> None:
+    node.get("configure", **configuration())
+    node.get("start", trial="gap", rate={"pps": 10_000}, warmup_ns=500 * 10**6, window_ns=800 * 10**6)
+    time.sleep(0.1)
+    node.process.send_signal(signal.SIGSTOP)
+    time.sleep(0.8)
+    node.process.send_signal(signal.SIGCONT)
+    assert node.line() == {"event": "done", "trial": "gap"}
+    (sender,) = node.get("read")["gen"]["lcores"]
+    gaps, unsent = sender["host_gaps"], sender["unsent"]
+    assert unsent > 100
+    assert gaps["over_1us"] >= gaps["over_10us"] >= gaps["over_100us"] > 0
+    assert gaps["in_over_100us_ns"] >= (unsent - 2) * 100_000
+    assert 0.03e9 < gaps["longest_ns"] <= gaps["in_over_100us_ns"]
 
 
 def test_silence_sends_nothing(node: Node) -> None:

@@ -582,6 +582,7 @@ static AGENT_CODE void note_gap(struct agent_generator *g, uint64_t clock)
 	const uint32_t is_first = g->last_step == 0;
 
 	g->last_step = clock;
+	g->last_gap = is_first ? 0 : gap;
 	if (is_first || g->ticks_per_us == 0 || gap <= g->ticks_per_us)
 		return;
 	g->gaps_over_1us++;

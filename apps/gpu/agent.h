@@ -125,6 +125,7 @@ struct agent_generator {
 	uint32_t place;     /* of the next frame among the times */
 	int64_t now;        /* of the latest step, after `begin` */
 	uint64_t last_step; /* clock; 0: none */
+	uint64_t last_gap;  /* ticks from the step before */
 	uint64_t last_departure;
 };
 

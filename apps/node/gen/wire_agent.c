@@ -327,6 +327,22 @@ void gen_agent_count(struct gen_engine *engine)
 	take_histogram(&engine->latency_sent_ns, &agent->receiver.from_sent);
 }
 
+/* As count_gap_over_start() of engine.c: of a gap across the start of the window, the part inside counts for it. */
+static void count_gap_over_start(struct gen_engine *engine)
+{
+	struct agent_generator *g = &engine->agent->generator;
+	const uint64_t inside = RTE_MIN(g->last_gap, g->last_step - engine->trial->start_tsc);
+
+	if (inside <= 100 * engine->cycles_us)
+		return;
+	engine->at_open.gaps_over_1us--;
+	engine->at_open.gaps_over_10us--;
+	engine->at_open.gaps_over_100us--;
+	engine->at_open.cycles_over_100us -= inside;
+	g->longest_gap = inside;
+}
+
+/* The latest step is the first at or behind the start, or follows it at once. */
 static void open_window(struct gen_engine *engine)
 {
 	struct agent_generator *g = &engine->agent->generator;
@@ -335,6 +351,7 @@ static void open_window(struct gen_engine *engine)
 	engine->at_open = counts_of(engine->agent);
 	engine->queue_polls_at_open = gen_queue_polls_count(&engine->queue_polls, now);
 	g->longest_gap = 0;
+	count_gap_over_start(engine);
 	g->recording = 1;
 	engine->in_window = true;
 	atomic_store(&engine->opened_tsc, now);
