@@ -403,6 +403,7 @@ void gen_agent_run(struct gen_engine *engine)
 		close_window(engine);
 	}
 	trial_wake(engine->trial);
+	agent_end(&agent->generator, NULL); /* nothing follows the stops of its rings any more */
 	drain(engine);
 	agent_end(&agent->generator, receiver);
 	gen_agent_count(engine);
