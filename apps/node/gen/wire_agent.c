@@ -19,6 +19,8 @@
 /* Bits of numbers that a copy is looked for in, in words: the latest million. */
 #define SEEN_WORDS 16384
 
+#define RX_BATCH 32 /* as RX_BURST of engine.c, since all frames of a batch have one time of arrival */
+
 /* Slots of arrivals that are not constant, which repeat after that: few enough to stay in L2, and to be drawn in 1 ms. */
 #define TIMES_MAX 65536
 
@@ -166,7 +168,7 @@ int gen_agent_make(const struct gen_config *config, struct gen_engine *engine, s
 	agent->receiver = (struct agent_receiver){
 	        .port = agent->reads,
 	        .rings = agent->tx_rings,
-	        .batch = config->burst,
+	        .batch = RX_BATCH,
 	        .blind = config->rx_port == NO_PORT,
 	};
 	wrong = agent_generator_check(&agent->generator);
