@@ -125,6 +125,18 @@ def test_a_gap_across_the_start_of_the_window_counts_for_it(node: Node) -> None:
     assert 0.03e9 < gaps["longest_ns"] <= gaps["in_over_100us_ns"]
 
 
+def test_counts_that_are_read_during_a_trial_only_grow(node: Node) -> None:
+    node.get("configure", **configuration())
+    node.get("start", trial="live", rate={"pps": 500_000}, warmup_ns=50 * 10**6, window_ns=50 * 10**6)
+    last = dict.fromkeys(("intended", "sent", "unsent", "tx_bytes", "rx_packets", "rx_bytes"), 0)
+    reads, line = 0, node.ask("read")
+    while "event" not in line:
+        (sender,) = line["gen"]["lcores"]
+        assert all(sender[name] >= before for name, before in last.items()), (last, sender)
+        last, reads, line = {name: sender[name] for name in last}, reads + 1, node.ask("read")
+    assert reads > 1 and node.line()["state"] == "done"
+
+
 def test_silence_sends_nothing(node: Node) -> None:
     node.get("configure", **configuration(queues=4))
     (sender,) = node.trial(rate={"pps": 0})["gen"]["lcores"]

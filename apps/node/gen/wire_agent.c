@@ -408,7 +408,6 @@ void gen_agent_run(struct gen_engine *engine)
 	agent_end(&agent->generator, NULL); /* nothing follows the stops of its rings any more */
 	drain(engine);
 	agent_end(&agent->generator, receiver);
-	gen_agent_count(engine);
 }
 
 static json_t *integer(uint64_t value)
