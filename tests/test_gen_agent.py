@@ -73,6 +73,13 @@ CONSERVED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "saturated-eight": ({"queues": 8}, {"saturate": True}),
 }
 SHARED = ("corec", "locked", "scale-up")
+LINE_PPS = 100e9 / 8 / 84  # of net_crossover, frames of 64 B
+
+
+def window_s(result: dict[str, Any]) -> float:
+    """Return the length of a trial's window by its schedule, in seconds."""
+    window: dict[str, int] = result["window"]
+    return (window["end_tsc"] - window["start_tsc"]) / window["tsc_hz"]
 
 
 @pytest.mark.parametrize("name", CONSERVED)
@@ -83,7 +90,9 @@ def test_every_frame_comes_back_once_or_is_counted(node: Node, name: str) -> Non
     check_conservation(result, in_order=name not in SHARED, drops="all" if name == "dropped" else "none")
     check_lcores(result["dut"]["lcores"], asked.get("accounting", "sampled"))
     (sender,) = result["gen"]["lcores"]
-    assert sender["intended"] == sender["sent"] + sender["unsent"]
+    assert sender["sent"] > 0
+    if "pps" in rate and "arrivals" not in asked.get("gen", {}):
+        assert sender["intended"] == pytest.approx(rate["pps"] * window_s(result), abs=2)
     assert sender["sequence"]["torn"] == 0
     sizes = sender["histogram"]["burst"]["values"]
     assert sum(size * count for size, count in sizes) == sender["sent"]
@@ -97,13 +106,17 @@ def test_every_frame_comes_back_once_or_is_counted(node: Node, name: str) -> Non
 
 def test_a_trial_that_is_stopped_accounts_for_its_slots(node: Node) -> None:
     node.get("configure", **configuration())
+    begin = time.monotonic()
     node.get("start", trial="long", rate={"pps": 100_000}, warmup_ns=0, window_ns=20 * 10**9)
     assert node.get("read")["state"] == "running"
+    time.sleep(0.2)
     node.get("stop")
+    elapsed_s = time.monotonic() - begin
     assert node.line() == {"event": "done", "trial": "long"}
     result = node.get("read")
     (sender,) = result["gen"]["lcores"]
-    assert sender["sent"] + sender["unsent"] == sender["intended"] < 2_000_000
+    assert sender["sent"] > 0
+    assert 5_000 < sender["intended"] <= 100_000 * elapsed_s + 2
     assert sender["total"]["rx_packets"] + result["ports"][DUT_RX]["stats"]["imissed"] == sender["total"]["sent"]
     check_conservation(node.busy_trial(rate={"pps": 20_000}), in_order=True)
 
@@ -158,7 +171,8 @@ def test_a_saturating_agent_has_no_schedule(node: Node) -> None:
     node.get("configure", **configuration(queues=4))
     result = node.busy_trial(rate={"saturate": True})
     (sender,) = result["gen"]["lcores"]
-    assert sender["intended"] == sender["sent"] and sender["unsent"] == 0
+    assert sender["unsent"] == 0 and result["ports"][DUT_RX]["stats"]["imissed"] > 0
+    assert 0 < sender["sent"] <= LINE_PPS * sender["duration_tsc"] / result["window"]["tsc_hz"] + 1
     assert is_absent(sender["lateness_ns"]) and is_absent(sender["interdeparture_ns"])
     assert sender["shape"]["hot"] == [0, 1, 2, 3] and sender["shape"]["hot_sent"] == sender["sent"]
     assert sender["shape"]["queue_polls"] > 0
@@ -172,7 +186,6 @@ def test_the_rate_and_the_latency_of_each_frame_are_kept(build_dir: Path, tmp_pa
         (sender,) = one.trial(WINDOW_S, rate={"pps": 1e6})["gen"]["lcores"]
     expected = 1e6 * WINDOW_S
     assert sender["intended"] == pytest.approx(expected, abs=1 if arrivals == "constant" else 5 * expected**0.5)
-    assert sender["sent"] + sender["unsent"] == sender["intended"]
     assert sender["lateness_ns"]["total"] == sender["sent"] == sender["interdeparture_ns"]["total"] + 1
     assert sender["lateness_ns"]["max"] <= 100_000
     from_intended, from_sent = sender["latency_ns"]["from_intended"], sender["latency_ns"]["from_sent"]
@@ -191,7 +204,7 @@ def test_the_limit_of_lateness_is_kept(build_dir: Path, tmp_path: Path) -> None:
         (sender,) = one.trial(WINDOW_S, rate={"pps": 2e6})["gen"]["lcores"]
     assert sender["lateness_ns"]["max"] <= 2_000
     assert max(size for size, _ in sender["histogram"]["burst"]["values"]) <= 5
-    assert sender["sent"] + sender["unsent"] == sender["intended"] == pytest.approx(2e6 * WINDOW_S, abs=1)
+    assert sender["intended"] == pytest.approx(2e6 * WINDOW_S, abs=1)
 
 
 # Changes of "gen" that are refused, `where` of the refusal, and words of its text.
