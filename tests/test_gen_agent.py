@@ -219,6 +219,7 @@ REFUSED: list[tuple[dict[str, Any], str, str]] = [
     ({"sleep_ns": 1000}, "gen.sleep_ns", "never sleeps"),
     ({"nic_stamps_ns": 10**6}, "gen.nic_stamps_ns", "no PTP frames"),
     ({"departures": 5}, "gen.departures", "none"),
+    ({"reads_port": DUT_RX}, "gen.reads_port", "leave it out"),
     ({"rx_port": "net_crossover9_a"}, "gen.rx_port", "no port has the name"),
     ({"generator": "core", "tx_port": DUT_TX, "reads_port": DUT_TX}, "gen.reads_port", "generator agent"),
     ({"generator": "gpu"}, "gen.generator", "core, agent"),

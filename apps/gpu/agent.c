@@ -600,6 +600,7 @@ static AGENT_CODE void step(struct agent_generator *g)
 	if (!AGENT_LOAD_SAME(&g->port->running) || g->nb_own == 0) {
 		follow_all(g);
 		g->due_q16 = g->now > 0 ? (uint64_t)g->now << 16 : 0; /* no carrier, no schedule */
+		g->place = 0;
 		return;
 	}
 	if (g->now >= 0)
