@@ -73,6 +73,7 @@ CONSERVED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "saturated-eight": ({"queues": 8}, {"saturate": True}),
 }
 SHARED = ("corec", "locked", "scale-up")
+ABSENT = ("window", "extent", "distance", "degree", "displaced", "flows")
 LINE_PPS = 100e9 / 8 / 84  # of net_crossover, frames of 64 B
 
 
@@ -94,6 +95,7 @@ def test_every_frame_comes_back_once_or_is_counted(node: Node, name: str) -> Non
     if "pps" in rate and "arrivals" not in asked.get("gen", {}):
         assert sender["intended"] == pytest.approx(rate["pps"] * window_s(result), abs=2)
     assert sender["sequence"]["torn"] == 0
+    assert all(is_absent(sender["sequence"][name]) for name in ABSENT)
     sizes = sender["histogram"]["burst"]["values"]
     assert sum(size * count for size, count in sizes) == sender["sent"]
     frame_bytes = asked.get("gen", {}).get("frame", [{"bytes": 64}])[0]["bytes"] - 4

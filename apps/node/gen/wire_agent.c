@@ -417,7 +417,7 @@ static json_t *integer(uint64_t value)
 
 json_t *gen_agent_sequence(const struct gen_engine *engine)
 {
-	static const char *const absent[] = {"extent", "distance", "degree", "displaced", "flows"};
+	static const char *const absent[] = {"window", "extent", "distance", "degree", "displaced", "flows"};
 	const struct agent_check *check = &engine->agent->receiver.check;
 	const uint64_t sent = engine->counts.sent, unique = engine->counts.rx_packets - check->duplicated;
 	json_t *report = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "lost",
