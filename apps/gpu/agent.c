@@ -4,20 +4,14 @@
 
 #include "agent.h"
 
-#define STAMP_AT      44
-#define MARK_AT       42
-#define PLACED_FROM   4 /* 16 bytes each */
-#define SEQUENCE_BITS 40
-#define SEQUENCE_MASK ((UINT64_C(1) << SEQUENCE_BITS) - 1)
-#define LATENESS_MAX  ((UINT64_C(1) << (64 - SEQUENCE_BITS)) - 1)
-#define TIME_BITS     48
-#define TIME_MASK     ((UINT64_C(1) << TIME_BITS) - 1)
-/*
- * Stops of rings without frames are looked for after so many bytes, where a step counts as some. A thread needs 15 ms for them, also if there is
- * nothing to send and a step takes a microsecond.
- */
-#define SCAN_BYTES     (UINT32_C(64) << 20)
-#define STEP_BYTES     4096
+#define STAMP_AT       44
+#define MARK_AT        42
+#define PLACED_FROM    4 /* 16 bytes each */
+#define SEQUENCE_BITS  40
+#define SEQUENCE_MASK  ((UINT64_C(1) << SEQUENCE_BITS) - 1)
+#define LATENESS_MAX   ((UINT64_C(1) << (64 - SEQUENCE_BITS)) - 1)
+#define TIME_BITS      48
+#define TIME_MASK      ((UINT64_C(1) << TIME_BITS) - 1)
 #define SKIPS_MAX      4096 /* late frames that one step gives up if each has a time of its own */
 #define SUB_BUCKETS    2048 /* of a histogram: more than twice 10^3 values, a power of two */
 #define GRE            47
@@ -570,7 +564,6 @@ static AGENT_CODE void send_due(struct agent_generator *g, uint64_t now)
 		pass_times(g, frames);
 		sent += frames;
 	}
-	g->scan_bytes += sent * g->frame_bytes;
 	if (sent > 0)
 		record_departures(g, sent, now);
 }
@@ -582,6 +575,7 @@ static AGENT_CODE void note_gap(struct agent_generator *g, uint64_t clock)
 	const uint32_t is_first = g->last_step == 0;
 
 	g->last_step = clock;
+	g->last_gap = is_first ? 0 : gap;
 	if (is_first || g->ticks_per_us == 0 || gap <= g->ticks_per_us)
 		return;
 	g->gaps_over_1us++;
@@ -597,9 +591,8 @@ static AGENT_CODE void step(struct agent_generator *g)
 
 	g->now = (int64_t)(clock - g->begin);
 	note_gap(g, clock);
-	g->scan_bytes += STEP_BYTES;
-	if (g->scan_bytes >= SCAN_BYTES) {
-		g->scan_bytes = 0;
+	if (clock - g->last_scan >= AGENT_SCAN_TICKS) {
+		g->last_scan = clock;
 		follow_all(g);
 	}
 	if (AGENT_LOAD_SAME(&g->port->configuration) != g->configuration && !configure(g))
@@ -607,6 +600,7 @@ static AGENT_CODE void step(struct agent_generator *g)
 	if (!AGENT_LOAD_SAME(&g->port->running) || g->nb_own == 0) {
 		follow_all(g);
 		g->due_q16 = g->now > 0 ? (uint64_t)g->now << 16 : 0; /* no carrier, no schedule */
+		g->place = 0;
 		return;
 	}
 	if (g->now >= 0)

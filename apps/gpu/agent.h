@@ -116,7 +116,6 @@ struct agent_generator {
 	uint32_t configuration; /* that the flows fit; odd: none */
 	uint32_t nb_own;        /* flows of the rings that are served */
 	uint32_t turn;          /* the next of them */
-	uint32_t scan_bytes;    /* since stops were looked for */
 	uint32_t frame_bytes_max;
 	uint32_t rings_end; /* behind the last that was ever served */
 	uint64_t begin;
@@ -125,6 +124,8 @@ struct agent_generator {
 	uint32_t place;     /* of the next frame among the times */
 	int64_t now;        /* of the latest step, after `begin` */
 	uint64_t last_step; /* clock; 0: none */
+	uint64_t last_gap;  /* ticks from the step before */
+	uint64_t last_scan; /* clock, when stops of rings without frames were looked for */
 	uint64_t last_departure;
 };
 

@@ -21,12 +21,13 @@
 #include "driver_suite.h"
 #include "net_crossover.h"
 
-#define FLOWS        60
-#define MARK         0x5aa5
-#define AT_ONCE      1 /* 2^-16 ticks: all frames are due */
-#define LARGE_BYTES  1514
-#define KEY_BYTES    40
-#define HASHED_BYTES 12
+#define FLOWS            60
+#define MARK             0x5aa5
+#define AT_ONCE          1                   /* 2^-16 ticks: all frames are due */
+#define NOT_IN_THIS_TEST (UINT64_C(1) << 60) /* 2^-16 ticks: an hour or more */
+#define LARGE_BYTES      1514
+#define KEY_BYTES        40
+#define HASHED_BYTES     12
 
 static struct agent_ring generator_rings[WIRE_RINGS_MAX], receiver_rings[WIRE_RINGS_MAX];
 static struct agent_flow flows[FLOWS];
@@ -333,6 +334,31 @@ static void listed_flows_leave_at_listed_times(void)
 		CHECK_EQUAL(time >> 48, list[k % RTE_DIM(list)]);
 		CHECK_EQUAL(time & ((UINT64_C(1) << 48) - 1), k / 4 * period + (times_q16[k % 4] >> 16));
 	}
+}
+
+static void listed_times_begin_anew_after_a_loss_of_carrier(void)
+{
+	static const uint16_t list[] = {5};
+	static const uint64_t times_q16[] = {0, 1000 << 16, 1000 << 16, NOT_IN_THIS_TEST};
+	const uint64_t long_enough = rte_get_tsc_hz() / 1000;
+
+	CHECK_EQUAL(port_up(port_a, NULL), 0);
+	generator = generator_of(port_a, 0, FRAME_BYTES);
+	generator.list = list;
+	generator.nb_list = RTE_DIM(list);
+	generator.times_q16 = times_q16;
+	generator.nb_times = RTE_DIM(times_q16);
+	generator.period_q16 = 2 * NOT_IN_THIS_TEST;
+	agent_begin(&generator, NULL, agent_clock());
+	CHECK_EQUAL(agent_send_until(&generator, NULL, long_enough), 1);
+	CHECK_EQUAL(generator.numbered, 3);
+	CHECK_EQUAL(rte_eth_dev_set_link_down(port_a), 0);
+	CHECK_EQUAL(agent_send_until(&generator, NULL, (uint64_t)generator.now + 1), 1);
+	CHECK_EQUAL(generator.numbered, 3);
+	CHECK_EQUAL(rte_eth_dev_set_link_up(port_a), 0);
+	CHECK_EQUAL(agent_send_until(&generator, NULL, (uint64_t)generator.now + long_enough), 1);
+	CHECK_EQUAL(generator.numbered, 6);
+	agent_end(&generator, NULL);
 }
 
 static void copies_are_not_late_frames(void)
@@ -754,6 +780,7 @@ const struct driver_case driver_external_cases[] = {
         CASE(types_and_checksums_are_described, "feed=external"),
         CASE(a_constant_rate_is_kept, "feed=external"),
         CASE(listed_flows_leave_at_listed_times, "feed=external"),
+        CASE(listed_times_begin_anew_after_a_loss_of_carrier, "feed=external"),
         CASE(copies_are_not_late_frames, "feed=external"),
         CASE(counts_wrap, "feed=external"),
         CASE(link_needs_one_port_only, "feed=external"),

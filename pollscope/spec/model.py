@@ -237,7 +237,7 @@ class Parameters(StrictModel):
     )
     arrivals_seed: int = Field(default=1, ge=0, le=2**31 - 1, description="seed of Poisson arrivals and frame mixes")
     generator_burst: int = Field(
-        default=32, ge=1, le=512, description="packets per burst of the generator when saturating"
+        default=32, ge=1, le=256, description="packets per burst of the generator when saturating"
     )
     generator_receives: bool = Field(
         default=True, description="the generator receives returned packets (latency, loss, order)"

@@ -41,8 +41,9 @@ def contradictions(spec: Spec) -> Iterator[_Contradiction]:
     """Yield the contradictions of the points that the spec does not drop itself, each once."""
     seen, judged = set[_Contradiction](), set[str]()
     for point in all_points(spec):
-        # Points that differ in their load alone contradict themselves alike.
-        read = repr([getattr(point.params, name) for name in _FIELDS])
+        # Points that differ in their load alone contradict themselves alike, unless it fills a period.
+        load_pps = point.params.load_pps if point.params.arrivals == "on-off" else None
+        read = repr([load_pps, *(getattr(point.params, name) for name in _FIELDS)])
         if read in judged or dropped(spec, point) is not None:
             continue
         judged.add(read)

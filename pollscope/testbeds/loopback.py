@@ -74,7 +74,7 @@ REQUEST_LIMIT_S = 5.0
 GRACE_S = 8.0
 
 # Parameters that the node reads only at its start; another value needs a new process.
-_AT_START = ("dma", "feed", "generator", "page_size")
+_AT_START = ("dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
 
 
@@ -406,9 +406,10 @@ def _needed_bytes(params: Parameters, roles: Roles) -> int:
     return int(_FIXED_BYTES + (descriptors + rings + _SPARE_MBUFS + senders * _SENDER_MBUFS) * mbuf_bytes)
 
 
-def _start_parameters(params: Parameters) -> tuple[str, ...]:
-    """Return the parameters that the node reads only at its start."""
-    return (*_AT_START, *_AT_START_WHEN_FED) if params.feed == "infinite" else _AT_START
+def _at_start(params: Parameters) -> dict[str, Any]:
+    """Return what the node reads only at its start: some parameters, and whether an agent plays its ports' NIC."""
+    names = (*_AT_START, *_AT_START_WHEN_FED) if params.feed == "infinite" else _AT_START
+    return params.only(names) | {"agent": lcores.has_agent(params)}
 
 
 def eal_command(
@@ -472,7 +473,7 @@ class LoopbackSession:
         self._client, self._prefix, self._places, self._roles_of = client, prefix, places, roles_of
         # Select this node among the DPDK applications of the host.
         self.collector_options = {"dpdk-telemetry": {"file_prefix": prefix}}
-        self._memory, self._at_start = memory, first.only(_start_parameters(first))
+        self._memory, self._at_start = memory, _at_start(first)
         # Without hugepages EAL cannot take more memory later.
         self._taken_bytes = None if memory.huge else _no_huge_mib(first, roles_of(first)) << 20
         self._configured: dict[str, Any] = {}
@@ -513,13 +514,12 @@ class LoopbackSession:
 
     def suits(self, params: Parameters) -> bool:
         """Return whether the ports have these parameters and the memory suffices."""
-        wanted = params.only(_start_parameters(params))
         roles = self._roles_of(params)
         if self._taken_bytes is not None and _needed_bytes(params, roles) > self._taken_bytes:
             return False
         if params.generator_sleep and self._places.sleeper_cpu != roles.dut[0]:
             return False
-        return wanted == self._at_start and set(roles.measuring) <= set(self._places.by_cpu)
+        return _at_start(params) == self._at_start and set(roles.measuring) <= set(self._places.by_cpu)
 
     def watch(self) -> Callable[[], dict[str, Any]]:
         cpus = self.measuring_cpus

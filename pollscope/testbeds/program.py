@@ -7,7 +7,8 @@ trial's rate, and receives what the program sends back. Other ways were rejected
 
 - Generator lcores inside the program would share its allocator, its lcore numbers and its crashes, and would need
   another build of the generator for each DPDK series.
-- An external agent at the virtual NIC would have to repeat the generator: pacing, latency, sequence numbers.
+- An agent that plays the virtual NIC (apps/gpu) needs the program's memory too, so it would be a secondary process as
+  well, and it offers less than the generator: one frame size, no traces.
 - Two primary processes have no memory in common. Frames would cross a socket or vhost, whose costs count as the DUT's.
 
 A secondary process needs nothing of the program but a file prefix and shared hugepages. Programs that refuse secondary

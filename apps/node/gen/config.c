@@ -196,6 +196,9 @@ static int resolve_sender(struct gen_config *config, const struct ports_plan *pl
 
 static int resolve_agent(struct gen_config *config, const struct ports_plan *plan, struct node_error *err)
 {
+	if (config->rx_port != NO_PORT && config->reads_port != NO_PORT &&
+	    config->reads_port != config->rx_port)
+		return node_fail(err, "gen.reads_port", "is another port than rx_port (leave it out)");
 	if (config->rx_port != NO_PORT)
 		config->reads_port = config->rx_port;
 	return gen_agent_check_port(config->target_port, "gen.target_port", err) ||

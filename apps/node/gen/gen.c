@@ -603,8 +603,6 @@ json_t *gen_report(void)
 {
 	json_t *lcores = json_array();
 
-	if (engines_n > 0 && engines[0]->trial != NULL && engines[0]->agent != NULL)
-		gen_agent_count(engines[0]);
 	for (unsigned int place = 0; place < engines_n && engines[0]->trial != NULL; place++)
 		json_array_append_new(lcores, gen_report_lcore(&config, engines, place));
 	return lcores;

@@ -17,15 +17,22 @@ static json_t *integer(uint64_t value)
 	return json_integer((json_int_t)value);
 }
 
-/* Counts of the window; up to now while it is open, nothing before. */
-static struct gen_counts window_counts(const struct gen_engine *e)
+/*
+ * Counts of the window; up to now while it is open, nothing before. Whether it is open is looked at first: it may be opened meanwhile, with
+ * higher counts than those that were read before.
+ */
+static struct gen_counts window_counts(struct gen_engine *e)
 {
-	struct gen_counts counts = atomic_load(&e->closed_tsc) != 0 ? e->at_close : e->counts;
+	const bool opened = atomic_load(&e->opened_tsc) != 0;
 	const uint64_t *before = (const uint64_t *)&e->at_open;
+	struct gen_counts counts;
 	uint64_t *words = (uint64_t *)&counts;
 
-	if (atomic_load(&e->opened_tsc) == 0)
+	if (e->agent != NULL)
+		gen_agent_count(e);
+	if (!opened)
 		return (struct gen_counts){0};
+	counts = atomic_load(&e->closed_tsc) != 0 ? e->at_close : e->counts;
 	for (size_t i = 0; i < sizeof(counts) / sizeof(*words); i++)
 		words[i] -= before[i];
 	return counts;
@@ -286,7 +293,7 @@ static void add_rest(const struct gen_engine *e, unsigned int lcore, const struc
 json_t *gen_report_lcore(const struct gen_config *config, struct gen_engine *const *engines,
                          unsigned int place)
 {
-	const struct gen_engine *e = engines[place];
+	struct gen_engine *e = engines[place];
 	const struct gen_counts counts = window_counts(e);
 	json_t *report = counts_of(&counts);
 

@@ -36,7 +36,7 @@ int gen_agent_start(const struct gen_config *config, struct gen_engine *engine, 
 /* The whole trial on the agent's lcore: as gen_engine_run(). */
 void gen_agent_run(struct gen_engine *engine);
 
-/* Bring counters and histograms of the engine up to date. Each counter is whole, also while the agent runs. */
+/* Bring counters and histograms of the engine up to date, on the main lcore alone. Each counter is whole, also while the agent runs. */
 void gen_agent_count(struct gen_engine *engine);
 
 /* Return the `sequence` of the result, as a new reference. */
