@@ -49,7 +49,7 @@ build: ready users-programs ## the programs that users run, in build/, set-up in
 FULL_RINGS := --quick --set noise.extra_blocks=1
 
 # Exit code 1 (a trial failed, or a check of this machine does not hold) is part of the report and comes back at the end.
-run: opening ready users-programs ## measure the polling tax on this machine and show it (three and a half minutes, set-up included)
+run: opening ready users-programs ## measure the polling tax on this machine and show it (three minutes, set-up included)
 	@mkdir -p results out .cache && touch .cache/run-started && : >out/run.txt
 	@worst=0; \
 	measure() { code=0; $(POLLSCOPE) run "$$@" >>out/run.txt || code=$$?; [ $$code -le 1 ] || exit $$code; [ $$code = 0 ] || worst=1; }; \
