@@ -10,9 +10,9 @@ KINDS = ["saturated", "constant", "poisson"]
 SLOTS = 25_000  # packets per trial: 50 us at 500 Mpps
 
 
-def run(build_dir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    program = str(build_dir / "gen-cost")
-    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=120, check=False)
+def run(build_dir: Path, *arguments: str, program: str = "gen-cost") -> subprocess.CompletedProcess[str]:
+    command = [str(build_dir / program), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.thorough
@@ -44,8 +44,6 @@ def test_all_due_packets_are_sent(build_dir: Path, kind: str) -> None:
 )
 def test_bad_usage_is_refused(build_dir: Path, command: str) -> None:
     program, *arguments = command.split()
-    done = subprocess.run(
-        [str(build_dir / program), *arguments], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = run(build_dir, *arguments, program=program)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage: ")

@@ -129,7 +129,7 @@ class _LostAgent(_Slow):
 @pytest.mark.parametrize("holds_knobs", [True, False])
 def test_a_trial_whose_knobs_were_restored_meanwhile_has_failed(with_generator: bool, holds_knobs: bool) -> None:
     host = _Agent(holds_knobs)
-    # Whoever is waited for: the generator, where there is one.
+    # The session waits for the first node: the generator, if there is one.
     nodes = _Slow([0]) if with_generator else _LostAgent(host), _LostAgent(host)
     session = session_of(nodes=nodes, hosts=[host], configured={"gen": {"shape": "FB"}} if with_generator else {})
     request = TrialRequest("t", warmup_ns=10**9, window_ns=1, drain_max_ns=0, rate={"pps": 10})

@@ -9,8 +9,6 @@
 #include <rte_cycles.h>
 #include <rte_ethdev.h>
 
-#define RX_BURST 32
-
 static __rte_always_inline uint64_t to_ns(const struct gen_engine *e, uint64_t cycles)
 {
 	return (uint64_t)(((unsigned __int128)cycles * e->ns_per_cycle_q32) >> 32);
@@ -241,11 +239,11 @@ static __rte_always_inline void receive_frame(struct gen_engine *e, const struct
 /* Returns the number of frames. */
 static __rte_always_inline unsigned int receive(struct gen_engine *e)
 {
-	struct rte_mbuf *mbufs[RX_BURST];
+	struct rte_mbuf *mbufs[GEN_RX_BURST];
 	unsigned int received = 0;
 
 	for (unsigned int queue = e->rx_queue; queue < e->rx_queues; queue += e->senders_n) {
-		const uint16_t n = rte_eth_rx_burst(e->rx_port, (uint16_t)queue, mbufs, RX_BURST);
+		const uint16_t n = rte_eth_rx_burst(e->rx_port, (uint16_t)queue, mbufs, GEN_RX_BURST);
 
 		if (n == 0)
 			continue;
@@ -305,25 +303,23 @@ static __rte_always_inline uint64_t send_until(struct gen_engine *e, uint64_t li
 	}
 }
 
-/* A gap across the start of the window delayed slots of the window, so the part inside counts for it. */
-static void count_gap_over_start(struct gen_engine *e, uint64_t now)
+uint64_t gen_gap_over_start(struct gen_engine *e, uint64_t gap, uint64_t end_tsc)
 {
-	const uint64_t inside = RTE_MIN(e->last_gap, now - e->trial->start_tsc);
+	const uint64_t inside = RTE_MIN(gap, end_tsc - e->trial->start_tsc);
 
-	if (e->last_gap_end_tsc != now || inside <= 100 * e->cycles_us)
-		return;
+	if (inside <= 100 * e->cycles_us)
+		return 0;
 	e->at_open.gaps_over_1us--;
 	e->at_open.gaps_over_10us--;
 	e->at_open.gaps_over_100us--;
 	e->at_open.cycles_over_100us -= inside;
-	e->longest_gap = inside;
+	return inside;
 }
 
 static void open_window(struct gen_engine *e, uint64_t now)
 {
 	e->at_open = e->counts;
-	e->longest_gap = 0;
-	count_gap_over_start(e, now);
+	e->longest_gap = e->last_gap_end_tsc == now ? gen_gap_over_start(e, e->last_gap, now) : 0;
 	e->queue_polls_at_open = gen_queue_polls_count(&e->queue_polls, now);
 	e->in_window = true;
 	atomic_store(&e->opened_tsc, now);

@@ -37,6 +37,8 @@
 #include "queue_polls.h"
 #include "trial.h"
 
+#define GEN_RX_BURST 32 /* most frames of one time of arrival */
+
 /* Counters since the begin of the trial; only uint64_t, so that windows are differences of two copies. */
 struct gen_counts {
 	uint64_t intended; /* slots taken from the schedule */
@@ -127,6 +129,12 @@ struct gen_engine {
 	uint32_t departures_count;
 	struct gen_stamps stamps; /* the first lcore's; the others take none */
 } __rte_cache_aligned;
+
+/*
+ * Counts for the window the part that lies inside of a gap of `gap` cycles across its start, because it delayed slots of the window. Returns
+ * that part in cycles; 0 if it is at most 100 us. `at_open` has been taken, and holds the whole gap.
+ */
+uint64_t gen_gap_over_start(struct gen_engine *engine, uint64_t gap, uint64_t end_tsc);
 
 /* Run the whole trial, from the launch of the lcore to TRIAL_OVER. See gen_lcore_main(). */
 void gen_engine_run(struct gen_engine *engine);

@@ -18,8 +18,8 @@ static json_t *integer(uint64_t value)
 }
 
 /*
- * Counts of the window; up to now while it is open, nothing before. Whether it is open is looked at first: it may be opened meanwhile, with
- * higher counts than those that were read before.
+ * Return the counts of the window: up to now while it is open, nothing before. An agent's counts are read after that check, because a window
+ * that opens between them begins with higher counts.
  */
 static struct gen_counts window_counts(struct gen_engine *e)
 {

@@ -19,8 +19,6 @@
 /* Bits of numbers that a copy is looked for in, in words: the latest million. */
 #define SEEN_WORDS 16384
 
-#define RX_BATCH 32 /* as RX_BURST of engine.c, since all frames of a batch have one time of arrival */
-
 /* Slots of arrivals that are not constant, which repeat after that: few enough to stay in L2, and to be drawn in 1 ms. */
 #define TIMES_MAX 65536
 
@@ -168,7 +166,7 @@ int gen_agent_make(const struct gen_config *config, struct gen_engine *engine, s
 	agent->receiver = (struct agent_receiver){
 	        .port = agent->reads,
 	        .rings = agent->tx_rings,
-	        .batch = RX_BATCH,
+	        .batch = GEN_RX_BURST,
 	        .blind = config->rx_port == NO_PORT,
 	};
 	wrong = agent_generator_check(&agent->generator);
@@ -329,21 +327,6 @@ void gen_agent_count(struct gen_engine *engine)
 	take_histogram(&engine->latency_sent_ns, &agent->receiver.from_sent);
 }
 
-/* As count_gap_over_start() of engine.c: of a gap across the start of the window, the part inside counts for it. */
-static void count_gap_over_start(struct gen_engine *engine)
-{
-	struct agent_generator *g = &engine->agent->generator;
-	const uint64_t inside = RTE_MIN(g->last_gap, g->last_step - engine->trial->start_tsc);
-
-	if (inside <= 100 * engine->cycles_us)
-		return;
-	engine->at_open.gaps_over_1us--;
-	engine->at_open.gaps_over_10us--;
-	engine->at_open.gaps_over_100us--;
-	engine->at_open.cycles_over_100us -= inside;
-	g->longest_gap = inside;
-}
-
 /* The latest step is the first at or behind the start, or follows it at once. */
 static void open_window(struct gen_engine *engine)
 {
@@ -352,8 +335,7 @@ static void open_window(struct gen_engine *engine)
 
 	engine->at_open = counts_of(engine->agent);
 	engine->queue_polls_at_open = gen_queue_polls_count(&engine->queue_polls, now);
-	g->longest_gap = 0;
-	count_gap_over_start(engine);
+	g->longest_gap = gen_gap_over_start(engine, g->last_gap, g->last_step);
 	g->recording = 1;
 	engine->in_window = true;
 	atomic_store(&engine->opened_tsc, now);
