@@ -25,8 +25,8 @@ from pollscope.store.run_folder import RunFolder
 
 MOST_FINDINGS = 6
 _LOAD = "load_of_max"
-# The load that findings report besides full load.
-_LIGHT = 0.25
+# The load that findings report besides the highest.
+_LIGHT = 0.1
 _SHAPES = {"SQ": "all traffic in one queue", "FB": "traffic in all queues"}
 # If more than this share of its trials are flagged, a sentence says so.
 _MOST_FLAGGED = 0.5
@@ -143,25 +143,27 @@ _Found = tuple[str, Sequence[PointValues]]
 
 
 def _tax(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
-    """Yield the polling tax at light load and at full load, with the most queues that were measured."""
-    at = {
-        float(each.levels[_LOAD]): each for each in _with_most_queues(data, "tax_share_running") if _LOAD in each.levels
-    }
-    light = min((load for load in at if 0 < load < 1), key=lambda load: abs(load - _LIGHT), default=None)
-    if light is not None:
-        where = f"With {level_text(_LOAD, light)} load on {_queues(at[light])}"
-        yield f"{where}, {_share(at[light])} of the core's cycles are polling tax, spent on empty polls", [at[light]]
-    if light is not None and 1.0 in at:
-        yield f"At full load the polling tax is {_share(at[1.0])} of the cycles", [at[1.0]]
+    """Yield the polling tax at light load and at full load, with the most queues for which it is known."""
+    found = _by_load(data, "tax_share_running")
+    if light := _light(found):
+        where = f"With {_load(light)} load on {_queues(light)}"
+        yield f"{where}, {_share(light)} of the core's cycles are polling tax, spent on empty polls", [light]
+        if found[-1].levels[_LOAD] == 1:
+            yield f"At full load the polling tax is {_share(found[-1])} of the cycles", [found[-1]]
 
 
 def _cost(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
-    """Yield the useful cycles per packet at the highest load, with the most queues that were measured."""
-    found = [each for each in _with_most_queues(data, "cycles_per_packet_useful") if each.levels.get(_LOAD)]
-    if found:
-        most = max(found, key=lambda each: float(each.levels[_LOAD]))
-        load, cost = level_text(_LOAD, most.levels[_LOAD]), value_text("cycles_per_packet_useful", most.estimate)
-        yield f"One packet takes {cost} of useful work at {load} load", [most]
+    """Yield the useful cycles per packet at light load and at the highest load, and the bursts that explain them."""
+    found = _by_load(data, "cycles_per_packet_useful")
+    bursts = {repr(each.levels): each for each in by_point(data, "burst_mean")} if found else {}
+    light = _light(found)
+    if light and repr(light.levels) in bursts and light.levels != found[-1].levels:
+        costs = [
+            f"{value_text('cycles_per_packet_useful', each.estimate)} of useful work at {_load(each)} load, in bursts of "
+            f"{human_number(bursts[repr(each.levels)].estimate.value)}"
+            for each in (light, found[-1])
+        ]
+        yield f"One packet takes {', and '.join(costs)}", [light, found[-1]]
 
 
 def _many_queues(run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
@@ -205,12 +207,22 @@ def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
 _FINDERS = (_tax, _cost, _many_queues, _latency, _poll_rate)
 
 
-def _with_most_queues(data: pd.DataFrame, metric: str) -> list[PointValues]:
+def _by_load(data: pd.DataFrame, metric: str) -> list[PointValues]:
+    """Return the points with traffic by rising load, and at each load the one with the most queues."""
     if f"metric.{metric}" not in data or _LOAD not in factors(data):
         return []
     found = by_point(data[~places(data).isin(unfair_samples(data, metric))], metric)
-    most = max((int(each.levels.get("queues", 1)) for each in found), default=1)
-    return [each for each in found if int(each.levels.get("queues", 1)) == most]
+    most = {float(each.levels[_LOAD]): each for each in sorted(found, key=lambda each: int(each.levels.get("queues", 1)))}
+    return [most[load] for load in sorted(most) if load]
+
+
+def _light(found: Sequence[PointValues]) -> PointValues | None:
+    below = [each for each in found if float(each.levels[_LOAD]) < 1]
+    return min(below, key=lambda each: abs(float(each.levels[_LOAD]) - _LIGHT), default=None)
+
+
+def _load(sample: PointValues) -> str:
+    return level_text(_LOAD, sample.levels[_LOAD])
 
 
 def _queues(sample: PointValues) -> str:
