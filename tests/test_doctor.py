@@ -3,6 +3,7 @@ import ast
 import json
 import re
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.metadata import build_metadata, cache_bytes, commit, host_metadata, turbo
 from pollscope.host.nic_metadata import firmware_of
 from pollscope.host.topology import nics
-from pollscope.host.waiting import lcore_waits_ns
+from pollscope.host.waiting import lcore_waits_ns, ran_instead, run_times_ns
 from pollscope.run.doctor import Check, answer, rows_with_several_cores, user_mode_wait
 from pollscope.testbeds import loopback
 
@@ -262,6 +263,24 @@ def test_waits_of_lcore_threads(tmp_path: Path, name: str) -> None:
         written(tmp_path / f"7/task/{tid}/comm", comm), written(tmp_path / f"7/task/{tid}/schedstat", stat)
     assert lcore_waits_ns(7, (1, 2), tmp_path) == {2: 77}
     assert lcore_waits_ns(8, (1, 2), tmp_path) == {}
+
+
+def test_the_thread_that_took_an_lcores_cpu_is_named(tmp_path: Path) -> None:
+    """Only the thread with the most time on that CPU counts, and neither the caller nor the lcore itself."""
+
+    def threads(*ran_ns: int) -> None:
+        rows = [(7, 8, "rte-worker-2", 1), (9, 9, "a b) c", 1), (9, 10, "x", 1), (11, 11, "far", 0)]
+        rows += [(12, threading.get_native_id(), "caller", 1)]
+        for (pid, tid, name, cpu), ns in zip(rows, ran_ns, strict=True):
+            task = tmp_path / f"{pid}/task/{tid}"
+            written(task / "stat", f"{tid} ({name}) R {'0 ' * 35}{cpu} 0 0")
+            written(task / "schedstat", f"{ns} 0 1")
+
+    threads(100, 100, 100, 100, 100)
+    before = run_times_ns(tmp_path)
+    threads(900, 140, 130, 900, 900)
+    assert ran_instead(before, {2: 80}, [7], tmp_path) == {2: "a b) c (pid 9)"}
+    assert ran_instead(before, {2: 81}, [7], tmp_path) == {}, "it ran for less than half of the wait"
 
 
 def test_testbed_status(cli: Cli) -> None:

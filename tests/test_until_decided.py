@@ -181,7 +181,7 @@ def test_a_run_measures_the_points_of_open_claims_further(decided: tuple[Cli, Do
     assert counts[1] == counts[2] > 12
     assert run.meta["looks"]["made"] == [12 << look for look in range(len(run.meta["looks"]["made"]))]
     assert run.meta["looks"]["made"][-1] == counts[1]
-    assert "after 12 repeats 1 claim open, 2 points continue; faults.edge: Ratio" in " ".join(done.stderr.split())
+    assert "after 12 repeats 1 verdict open, 2 points continue; faults.edge: Ratio" in " ".join(done.stderr.split())
     plain, edge = evaluate_run(run)
     assert (plain.kind, edge.kind) == (VerdictKind.AGREES, VerdictKind.AGREES)
     assert f"looked at its claims {len(run.meta['looks']['made'])} times" in edge.finding.sentence
@@ -212,5 +212,5 @@ def test_a_claim_that_stays_open_is_a_warning(tmp_path: Path) -> None:
     assert cli("run", "spec.yaml", "--until-decided", "1 ms").returncode == 0
     run = cli.only_run()
     assert len(run.trials) == 36
-    assert "1 claim still open after 12 repeats, the declared maximum: faults.edge" in run.meta["warnings"]
+    assert "1 verdict still open after 12 repeats, the declared maximum: faults.edge" in run.meta["warnings"]
     assert [verdict.kind for verdict in evaluate_run(run)] == [VerdictKind.AGREES, VerdictKind.INCONCLUSIVE]

@@ -345,10 +345,10 @@ class Runner:
                 made += min(2, target - made)
         names = ", ".join(claim.claim for claim in open_claims)
         why = "the declared maximum" if made >= looks.declared else "the given time"
-        self.warnings.append(f"{counted(len(open_claims), 'claim')} still open after {made} repeats, {why}: {names}")
+        self.warnings.append(f"{counted(len(open_claims), 'verdict')} still open after {made} repeats, {why}: {names}")
 
     def _say_open(self, open_claims: Sequence[OpenClaim], made: int, points: int) -> None:
-        what = f"after {made} repeats {counted(len(open_claims), 'claim')} open, {counted(points, 'point')} continue"
+        what = f"after {made} repeats {counted(len(open_claims), 'verdict')} open, {counted(points, 'point')} continue"
         self._progress.say("; ".join([what, *(f"{each.claim}: {each.waits_for}" for each in open_claims)]))
 
     def _extra_repeats(self) -> range:
