@@ -123,7 +123,8 @@ class VmPairTestbed(NodeTestbed):
             self._pair.close()
 
     def describe(self) -> dict[str, Any]:
-        return {**self._pair.describe(), "kind": self.kind, "accelerator": self._accelerator_in_use()}
+        own = {"kind": self.kind, "config": self.config.digests(), "accelerator": self._accelerator_in_use()}
+        return {**self._pair.describe(), **own}
 
     def machine(self) -> dict[str, Any]:
         return self._pair.machine()
