@@ -270,8 +270,8 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
     shutil.copytree(folder, other)
     for words in (
         ["report", str(folder), "--out", str(tmp_path / "report.html")],
-        ["figures", str(folder), "--out", str(tmp_path / "figures")],
-        ["compare", str(folder), str(other)],
+        ["figures", str(folder), "--out", str(tmp_path / "figures/ATTACH.svg")],
+        ["compare", str(folder), str(other), "--out", str(tmp_path / "compared.svg")],
         ["explain", str(folder)],
         ["query", 'SELECT "metric.tax_share" FROM trials', str(tmp_path / "results")],
         ["claims", str(folder)],

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+import synthetic_run as synthetic
 from command_line import pollscope
 from markupsafe import escape
 
@@ -65,7 +66,7 @@ def test_claims_begins_with_the_table_and_folds_what_is_absent(recorded: list[Ru
     assert "  finding:" not in short
 
 
-def test_a_report_has_the_command_of_each_run(recorded: list[RunFolder]) -> None:
+def test_a_report_has_the_command_of_each_run(recorded: list[RunFolder], tmp_path: Path) -> None:
     run = recorded[1]
     assert run_command(run).startswith("pollscope run S-F5 --quick")
     other = dataclasses.replace(
@@ -82,4 +83,5 @@ def test_a_report_has_the_command_of_each_run(recorded: list[RunFolder]) -> None
     assert run_command(other) == "pollscope run mine.yaml --testbed beds/lab.yaml --set 'factors.queues=[1, 8]'"
     renamed = dataclasses.replace(run, meta=run.meta | {"rows": ["Q"], "row": "Q", "overrides": None})
     assert run_command(renamed) == "pollscope run s-f5-polling-tax"
-    assert f"<code>{escape(run_command(run))}</code>" in report_html([run])
+    small = synthetic.run_of(tmp_path / "small", [synthetic.trial()])
+    assert f"<code>{escape(run_command(small))}</code>" in report_html([small])

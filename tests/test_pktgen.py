@@ -144,7 +144,7 @@ def test_traffic_that_pktgen_cannot_generate_is_left_out(
     assert reason in done.stderr
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("fault", "shown"),
     [("die", "Did not find any ports to use"), ("memory", "it takes 1.3 GiB per port: reserve as many hugepages")],

@@ -30,6 +30,7 @@ def trex_file(sshd: SshHost, folder: Path, **more: Any) -> Path:
     return written(folder / "two.yaml", pair_config(sshd, folder, driver="trex", trex=trex, **more))
 
 
+@pytest.mark.thorough
 def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     spec = cli.spec(LOADED.replace("generator_receives: false", "generator_receives: true"))
     run = cli.ran(spec, "--testbed", trex_file(sshd, tmp_path))

@@ -159,8 +159,8 @@ def _cost(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     light = _light(found)
     if light and repr(light.levels) in bursts and light.levels != found[-1].levels:
         costs = [
-            f"{value_text('cycles_per_packet_useful', each.estimate)} of useful work at {_load(each)} load, in bursts of "
-            f"{human_number(bursts[repr(each.levels)].estimate.value)}"
+            f"{value_text('cycles_per_packet_useful', each.estimate)} of useful work at {_load(each)} load, "
+            f"in bursts of {human_number(bursts[repr(each.levels)].estimate.value)}"
             for each in (light, found[-1])
         ]
         yield f"One packet takes {', and '.join(costs)}", [light, found[-1]]
@@ -212,7 +212,9 @@ def _by_load(data: pd.DataFrame, metric: str) -> list[PointValues]:
     if f"metric.{metric}" not in data or _LOAD not in factors(data):
         return []
     found = by_point(data[~places(data).isin(unfair_samples(data, metric))], metric)
-    most = {float(each.levels[_LOAD]): each for each in sorted(found, key=lambda each: int(each.levels.get("queues", 1)))}
+    most = {
+        float(each.levels[_LOAD]): each for each in sorted(found, key=lambda each: int(each.levels.get("queues", 1)))
+    }
     return [most[load] for load in sorted(most) if load]
 
 
