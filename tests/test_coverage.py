@@ -96,7 +96,8 @@ def test_a_rise_over_another_holds_the_truth(planted: Callable[[np.random.Genera
         sides = [
             (start / 2 + _SPREAD * planted(chance), start + 0.1 * _independent(chance)) for start in (_MEAN, 3 * _MEAN)
         ]
-        found = rise_ratio_estimate(*((rise.tolist(), other.tolist()) for rise, other in sides))
+        first, last = ((rise.tolist(), other.tolist()) for rise, other in sides)
+        found = rise_ratio_estimate(first, last)
         covered += found.low <= 0.5 <= found.high
     assert covered >= 0.885 * 5 * _RUNS
 

@@ -87,9 +87,9 @@ def _own_error(samples: Iterable[PointValues]) -> float:
 
 def _product(above: Sequence[PointValues], below: Sequence[PointValues], confidence: float) -> Estimate:
     """Return a product of means over a product of others, with the errors that single trials have by themselves."""
-    sides = [[each.values for each in side] for side in (above, below)]
-    positive = all(sum(values) > 0 for side in sides for values in side)
-    return product_estimate(*sides, confidence, _own_error([*above, *below]) if positive else 0.0)
+    every = [*above, *below]
+    error = _own_error(every) if all(sum(each.values) > 0 for each in every) else 0.0
+    return product_estimate([each.values for each in above], [each.values for each in below], confidence, error)
 
 
 def _averaged(pairs: Iterable[tuple[PointValues, PointValues]], factor: str) -> str:
