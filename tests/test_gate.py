@@ -158,6 +158,26 @@ def test_the_three_outcomes_are_as_rare_by_chance_as_promised() -> None:
     assert outcomes[1] <= 600 * 0.05 + 3 * math.sqrt(600 * 0.05)
 
 
+@pytest.mark.parametrize(
+    ("text", "first", "second", "outcome"),
+    [
+        ("rx_pps < +5 %", 6, 6, "holds"),
+        ("rx_pps > -5 %", 2, 2, "holds"),
+        ("rx_pps < -5 %", 6, 6, "not_so"),
+        ("rx_pps < 0 %", 6, 6, "not_so"),
+        ("rx_pps < -5 %", 2, 1, "unseen"),
+        ("rx_pps < +5 %", 1, 2, "unseen"),
+    ],
+)
+def test_equal_values_have_changed_by_nothing(text: str, first: int, second: int, outcome: str) -> None:
+    sides = [PointValues({}, (1e6,) * n) for n in (first, second)]
+    (judged,) = judge([condition(text)], [_difference("rx_pps", "p", ("A", "B"), *sides)])
+    assert {name: len(getattr(judged, name)) for name in ("holds", "not_so", "unseen")} == {
+        **dict.fromkeys(("holds", "not_so", "unseen"), 0),
+        outcome: 1,
+    }
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "reason"),
