@@ -100,7 +100,7 @@ def another_pktgen(folder: Path, *words: str, **options: Any) -> Iterator[subpro
 
 
 def test_only_pktgen_itself_is_a_second_instance(tmp_path: Path) -> None:
-    """The attack: any user calls a process so, and root is told to kill it."""
+    """The attack: any user calls a process so, and the message asks root to kill it."""
     with subprocess.Popen(["pktgen", "600"], executable=shutil.which("sleep")) as named:
         try:
             assert not is_pktgen(Path(f"/proc/{named.pid}"))

@@ -98,6 +98,7 @@ def test_another_server_is_not_taken_over(
     monkeypatch.setattr(signal, "signal", lambda *_arguments: None)
     with socket.create_server(("127.0.0.1", 0)) as foreign:
         monkeypatch.setattr(trex_there, "PORT", foreign.getsockname()[1])
+        monkeypatch.setattr(trex_there, "FREE_LIMIT_S", 0.1)
         with pytest.raises(SystemExit):
             trex_there.main()
     assert "another server answers on port" in json.loads(capsys.readouterr().out)["refused"]
