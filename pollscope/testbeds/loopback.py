@@ -536,7 +536,9 @@ class LoopbackSession:
             long = {lcore: ns for lcore, ns in waits.items() if ns > _NOTABLE_WAIT_NS}
             self._has_waited = bool(long)
             if long and ran:
-                host["ran_instead"] = {str(key): who for key, who in ran_instead(ran, long, [*self._lcores]).items()}
+                host["ran_instead"] = {
+                    str(lcore): name for lcore, name in ran_instead(ran, long, [*self._lcores]).items()
+                }
             return {**host, "waits_ns": {str(lcore): ns for lcore, ns in waits.items()}}
 
         return record
