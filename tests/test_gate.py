@@ -12,7 +12,7 @@ import synthetic_run as synthetic
 from command_line import Done, pollscope
 from hypothesis import given
 from hypothesis import strategies as st
-from run_helpers import Cli
+from run_helpers import FAKE_NODE, Cli
 
 from pollscope.analysis.compare import _difference
 from pollscope.analysis.gate import Condition, condition, judge
@@ -298,6 +298,20 @@ def test_a_run_ends_when_its_conditions_are_decided(
     # The same evidence gives the same outcome, later and after a resume that has nothing to measure.
     assert cli("run", "--resume", run.path, *gate).returncode == code
     assert cli("compare", run.path, *gate, "--out", "x.svg").returncode == code
+
+
+def test_two_builds_of_the_node_are_measured_by_turns(tmp_path: Path) -> None:
+    slower = tmp_path / "candidate"
+    slower.write_text(f"""#!/bin/sh\nFAKE_NODE='{{"slower": 0.8}}' exec {FAKE_NODE}\n""")
+    slower.chmod(0o755)
+    cli = Cli(tmp_path)
+    text = PLANTED.replace(
+        "extra_cycles: [0, 100], burst: [8, 32]", f"extra_cycles: [100], node: [{FAKE_NODE}, candidate]"
+    )
+    cli.ends(1, "run", cli.spec(text), "--until-decided", "1m", "--by", "node", "--fail-if", "rx_pps < -5 %")
+    assert len((tmp_path / "nodes").read_text().split()) == 2, "both stay until the end"
+    slower.unlink()
+    assert "candidate: candidate is not built" in cli("plan", cli.spec(text)).said
 
 
 @pytest.mark.parametrize(

@@ -46,8 +46,11 @@ class Gate:
 
     @property
     def settings(self) -> list[str]:
-        """Return the settings that measure the levels directly after each other; knobs have no blocks."""
-        return [f"order.compare={self.by}"] if self.by in Parameters.model_fields else []
+        """Return the settings that measure the levels directly after each other; knobs have no blocks.
+
+        A baseline would need a level of the factor, and drift cancels between levels.
+        """
+        return ["baseline=null", *([f"order.compare={self.by}"] if self.by in Parameters.model_fields else [])]
 
     def require_factor(self, loaded: LoadedSpec) -> None:
         """Check that the spec sweeps the factor.
