@@ -71,7 +71,7 @@ def start_node(
 
 
 def trial(
-    client: NodeClient, rate: Mapping[str, Any], meanwhile: Callable[[], object] = lambda: None, **times_ns: int
+    client: NodeClient, rate: Mapping[str, Any], meanwhile: Callable[[], object] = lambda: None, /, **times_ns: int
 ) -> dict[str, Any]:
     """Run one trial and return its result; call `meanwhile` when it has begun."""
     client.request("start", LIMIT_S, trial="bench", rate=rate, **times_ns)

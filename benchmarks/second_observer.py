@@ -54,7 +54,7 @@ from pollscope.metrics.record import Part, timed_parts
 from pollscope.node.observation import CounterReading, shares
 
 LOADS, SHOWN = (0.1, 0.25, 0.5, 0.75, 1.0), "_50"
-ROUNDS, TIME_LIMIT_S = 9, 180.0  # for each program
+ROUNDS, TIME_LIMIT_S = 9, 150.0  # for each program
 WARMUP_S, OBSERVE_S, ATTACHED_S = 0.03, 0.3, 2.0
 ATTACH_OFF = Goal(-2, 2)
 # Shares of the time observed. The generator's CPU does other work as well; a gap there only makes traffic uneven.
