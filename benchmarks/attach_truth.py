@@ -229,8 +229,12 @@ class Report:
     missed = False
 
     def __call__(self, name: str, values: Sequence[float], goal: Goal | None = None) -> None:
-        value = print_ratio(f"attach_{name}", values, goal).value
-        self.missed |= goal is not None and not goal.is_met(value)
+        if values:
+            value = print_ratio(f"attach_{name}", values, goal).value
+            self.missed |= goal is not None and not goal.is_met(value)
+        else:
+            print(f"absent attach_{name}: the host did not let it be measured")
+            self.missed = True
 
 
 def main() -> int:
@@ -246,10 +250,9 @@ def main() -> int:
         for load, values in by_load.items():
             if arguments.details:
                 report(f"tax_off_{queues}_queues_{load:.0%}".replace("%", ""), values)
-        if by_load:
-            report(f"tax_off_{queues}_queues", max(by_load.values(), key=lambda values: abs(median(values))), TAX)
-    if saturation:
-        report("saturation", saturation, SATURATION)
+        worst = max(by_load.values(), key=lambda values: abs(median(values)), default=())
+        report(f"tax_off_{queues}_queues", worst, TAX)
+    report("saturation", saturation, SATURATION)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "stderr.log"
         rates = {queues: measure_throughput(queues, arguments.rounds, log) for queues in (1, 64)}
