@@ -40,7 +40,9 @@ def busy_reader(connection: TelemetrySocket, lcores: Collection[int], prompt: Re
         lcores: those of the DUT.
         prompt: reads testpmd's prompt, if the program has one.
     """
-    readers = [partial(_lcore_usage, connection, lcores), _L3fwdPower(connection).read, *([prompt] if prompt else [])]
+    readers: list[Reader] = [partial(_lcore_usage, connection, lcores), _L3fwdPower(connection).read]
+    if prompt:
+        readers.append(prompt)
     return next((read for read in readers if read() is not None), None)
 
 
