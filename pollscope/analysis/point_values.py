@@ -382,5 +382,6 @@ def factor_title(factor: str) -> str:
 
 
 def levels_text(levels: Mapping[str, Level]) -> str:
-    """Return levels in words: 'queues 4, load 50 %'."""
-    return ", ".join(f"{factor_title(name)} {level_text(name, level)}" for name, level in levels.items())
+    """Return levels in words: 'testpmd, queues 4, load 50 %'; the name of a program stands alone."""
+    titles = {name: "" if name == "program" else f"{factor_title(name)} " for name in levels}
+    return ", ".join(f"{titles[name]}{level_text(name, level)}" for name, level in levels.items())

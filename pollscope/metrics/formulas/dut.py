@@ -241,6 +241,7 @@ DUT: dict[str, Compute] = {
     "instrumentation_share": _cycle_share("instrumentation"),
     "tax_share_ovs": lambda trial: sum(one.idle_iterations for one in trial.accounts) / trial.total_cycles,
     "tax_share_testpmd": _tax_share_testpmd,
+    "tax_share_reported": lambda trial: 1 - trial.part("result", "dut", "reported_busy_share").number(),
     "poll_rate_hz": lambda trial: sum(trial.polls.values()) / trial.window_s,
     "poll_rate_running_hz": lambda trial: trial.poll_count / _running_s(trial),
     "poll_rate_per_queue_hz": lambda trial: sum(trial.polls.values()) / trial.window_s / trial.rx_queues,
