@@ -676,6 +676,19 @@ def test_the_command_shows_evidence_and_reasons(tmp_path: Path) -> None:
     assert "no queue is shared" not in done.stdout
 
 
+def test_a_point_without_traffic_names_its_poll_rate_and_a_host_that_takes_the_core(tmp_path: Path) -> None:
+    trials = synthetic.repeated({"queues": 4}, pps=0.0, useful_share=0.0)
+    waits = {"name": "noise:waiting", "text": "lcore 1 waited for its CPU"}
+    flagged = [{**trial, "status": "flagged", "flags": [waits]} for trial in trials]
+    synthetic.write_run(tmp_path / "quiet", trials)
+    synthetic.write_run(tmp_path / "run", flagged)
+    shown = pollscope("explain", "run", cwd=tmp_path).stdout
+    assert shown.count("nothing is sent") == 1 and "limited by: offered load" not in shown
+    assert f"({len(trials)} trials, {len(trials)} flagged): Poll rate while running " in shown
+    assert f"may limit: {len(trials)} of {len(trials)} trials are flagged for it" in shown
+    assert "host takes the core" not in pollscope("explain", "quiet", cwd=tmp_path).stdout
+
+
 def test_json_has_every_finding(tmp_path: Path) -> None:
     done = pollscope("explain", str(CHECKOUT / "data" / "runs" / "s-f8-poll-rate"), "--json", cwd=tmp_path)
     [run] = json.loads(done.stdout)

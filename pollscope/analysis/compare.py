@@ -337,6 +337,8 @@ def comparison_text(differences: Sequence[Difference]) -> str:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
     ]
+    if any(each.ratio.within_blocks for each in differences):
+        lines.append("Ratios are geometric means within blocks, so the ratio of the two means may differ.")
     return "\n".join(
         [*lines, *verdict_lines(differences), *_flagged(differences), *_unfair(differences), *_host_state(differences)]
     )
@@ -381,7 +383,7 @@ def _flagged(differences: Sequence[Difference]) -> list[str]:
         )
     }
     disturbed, trials = (sum(counts) for counts in zip(*own.values(), strict=True))
-    return [f"{disturbed} of {trials} trials ({metric}) are flagged as disturbed."]
+    return [f"{disturbed} of {trials} trials ({metric}) are flagged."]
 
 
 def difference_rows(differences: Sequence[Difference]) -> list[dict[str, object]]:

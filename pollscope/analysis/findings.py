@@ -135,7 +135,7 @@ def _of(
     for sentence, behind in find(run, data[~places(data).isin(unfit)] if len(data) else data):
         trials, flagged = sum(len(each.values) for each in behind), sum(each.flagged for each in behind)
         notes = ["modelled, not measured"] if run.modelled else []
-        notes += [f"{flagged} of {trials} trials were disturbed"] if flagged > _MOST_FLAGGED * trials else []
+        notes += [f"{flagged} of {trials} trials are flagged"] if flagged > _MOST_FLAGGED * trials else []
         yield f"{sentence} ({'; '.join([f'n = {min(len(each.values) for each in behind)}', *notes])})."
 
 
@@ -179,17 +179,20 @@ def _many_queues(run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
             rates = [value_text("tx_pps", each.estimate) for each in (few, many)]
             queues = f"{many.levels['queues']} queues instead of {few.levels['queues']}"
             kept = f"leave {_range(left)} of the throughput"
-            yield f"With {words}, {queues} {kept}: {rates[0]} become {rates[1]}", [few, many]
+            means = f": {rates[0]} become {rates[1]}"
+            if left.within_blocks:
+                means = f" within blocks; the means of all trials are {rates[0]} and {rates[1]}"
+            yield f"With {words}, {queues} {kept}{means}", [few, many]
 
 
 def _latency(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     """Yield how the median latency grows with the number of queues."""
-    for _, found in groups(by_point(data, "latency_sent_p50_ns"), "queues"):
+    for where, found in _named_groups(by_point(data, "latency_sent_p50_ns")):
         few, many = found[0], found[-1]
         if many.levels["queues"] != few.levels["queues"]:
             values = [value_text("latency_sent_p50_ns", each.estimate) for each in (few, many)]
             at = f"{values[0]} with {_queues(few)} and {values[1]} with {_queues(many)}"
-            yield f"The median latency is {at}", [few, many]
+            yield f"The median latency{where and f', {where},'} is {at}", [few, many]
 
 
 def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
@@ -197,14 +200,21 @@ def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     idle = [each for each in by_point(data, "poll_rate_running_hz") if not each.levels.get(_LOAD)]
     nothing_came = bool((data["metric.rx_pps"].fillna(0) == 0).all())
     idle = [each for each in idle if _LOAD in each.levels or nothing_came]
-    for _, found in groups(idle, "queues"):
+    for where, found in _named_groups(idle):
         rates = [
             f"{value_text('poll_rate_running_hz', each.estimate)} of {_queues(each)}" for each in (found[0], found[-1])
         ]
-        yield f"Without traffic one core makes {' and '.join(dict.fromkeys(rates))}", [found[0], found[-1]]
+        yield f"Without traffic{where and f', {where},'} one core makes {' and '.join(dict.fromkeys(rates))}", [found[0], found[-1]]
 
 
 _FINDERS = (_tax, _cost, _many_queues, _latency, _poll_rate)
+
+
+def _named_groups(found: Sequence[PointValues]) -> Iterator[tuple[str, list[PointValues]]]:
+    """Yield the samples by rising queues, named by their other levels if there are several groups."""
+    parts = list(groups(found, "queues"))
+    for label, members in parts:
+        yield f"at {label}" if len(parts) > 1 else "", members
 
 
 def _by_load(data: pd.DataFrame, metric: str) -> list[PointValues]:

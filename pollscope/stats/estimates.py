@@ -26,6 +26,7 @@ NO_INTERVAL = "its interval is unbounded"
 # No quantity counts as known better than this share of itself: histograms have three significant digits.
 RESOLUTION = 1e-3
 ALL_EQUAL, FEW_EQUAL = "all equal", "all equal, too few for an interval"
+_BY_BLOCK = "Student t of logarithms by block"
 # Student's factor is 2.8 at five values, and 13 at two: beyond that a logarithm's interval spans decades.
 _TRANSFORMED_MIN_N = 5
 # With fewer values or degrees of freedom, serial correlation is not estimated.
@@ -68,6 +69,11 @@ class Estimate:
     def has_interval(self) -> bool:
         """Return whether both ends are known."""
         return math.isfinite(self.low) and math.isfinite(self.high)
+
+    @property
+    def within_blocks(self) -> bool:
+        """Return whether it is a geometric mean of ratios within blocks, which the ratio of two means may contradict."""
+        return self.method == _BY_BLOCK
 
     @property
     def relative_half_width(self) -> float:
@@ -330,7 +336,7 @@ def block_ratio_estimate(
         return _of_equal(math.exp(mean), n, confidence)
     variance, degrees = _mean_variance(logs)
     half = _student(degrees, confidence) * math.sqrt(variance)
-    return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n, "Student t of logarithms by block")
+    return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half), n, _BY_BLOCK)
 
 
 def equivalence(confidence: float) -> float:

@@ -99,6 +99,8 @@ def _trend_sentence(
     shown, against = by_kind[AGREES], by_kind[DISAGREES]
     counts = f"{len(shown)} of {len(numbers)} groups{_named(shown)}"
     counts += f", flat or the opposite in {len(against)}{_named(against)}"
+    undecided = len(numbers) - len(shown) - len(against)
+    counts += f", undecided in {undecided}" if undecided else ""
     return f"{metric.title} {predicate.direction} with {predicate.factor} in {counts} (all groups: {test})."
 
 
@@ -148,7 +150,8 @@ def _change_number(label: str, members: Sequence[PointValues], change: Estimate,
     first, last = members[0].estimate.value, members[-1].estimate.value
     ends = f"{metric.text(first)} to {metric.text(last)}"
     low, high = (change.low, change.high) if change.has_interval else (None, None)
-    share = "" if math.isnan(change.value) else f", {human_share(change.value)}{interval}"  # 0 has no share
+    within = " within blocks" if change.within_blocks else ""
+    share = "" if math.isnan(change.value) else f", {human_share(change.value)}{within}{interval}"  # 0 has no share
     return Number(label, change.value, low, high, change.n, f"{ends}{share}")
 
 

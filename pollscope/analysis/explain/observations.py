@@ -68,6 +68,7 @@ class PointObservations:
         without_iommu: the point that differs only in having the IOMMU off.
         trial_count: trials behind the numbers; 0 for a paper's numbers.
         flagged: how many of them are flagged.
+        away_flagged: how many of them are flagged because something else had a measuring CPU.
         modelled: the numbers were computed, not measured.
         trials: the observations of each trial; empty if there is only one.
         in_words: write numbers with their intervals; False for single trials, of which only the judgement is used.
@@ -94,6 +95,7 @@ class PointObservations:
     without_iommu: "PointObservations | None" = None
     trial_count: int = 0
     flagged: int = 0
+    away_flagged: int = 0
     modelled: bool = False
     trials: "Sequence[PointObservations]" = ()
     in_words: bool = True
@@ -128,6 +130,11 @@ class PointObservations:
     @cached_property
     def has_generator(self) -> bool:
         return self.param("feed") not in WITHOUT_GENERATOR and self.param("workload") not in RECEIVE_NOTHING
+
+    @property
+    def nothing_is_sent(self) -> bool:
+        sent = self.known("offered_pps") or self.known("intended_pps") or self.known("rx_pps")
+        return self.param("feed") == "none" or (self.has_generator and not sent)
 
     @cached_property
     def missed(self) -> float:

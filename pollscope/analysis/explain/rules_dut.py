@@ -4,7 +4,7 @@
 from pollscope.analysis.explain.finding import CLEAR, LIMITS, OPEN, RuleJudgement, judged
 from pollscope.analysis.explain.observations import BUSY_SHARE, FULL_BUSY_POLLS_SHARE, CoreLoad, PointObservations
 from pollscope.base.names import RECEIVE_NOTHING, SHARED_QUEUES
-from pollscope.base.units import human_ns, human_number, human_share
+from pollscope.base.units import counted, human_ns, human_number, human_share
 from pollscope.metrics.record import NotMeasured
 from pollscope.plan.search import SATURATED_MISSED_SHARE
 
@@ -133,6 +133,8 @@ def _is_away(point: PointObservations, lost: float) -> bool:
 def _host(point: PointObservations) -> RuleJudgement:
     away = f"{point.text('interrupted_share')} of the time something else has the DUT's CPUs"
     sends_all_it_can = point.param("workload") in RECEIVE_NOTHING and point.core_bound
+    if point.nothing_is_sent and 2 * point.away_flagged > point.trial_count:
+        return judged(OPEN, f"{point.away_flagged} of {counted(point.trial_count, 'trial')} are flagged for it: {away}")
     if not (point.backlogged or sends_all_it_can):
         return judged(CLEAR, away)
     lossy = point.param("feed") != "infinite" and not point.core_bound and _is_away(point, point.lost)

@@ -76,11 +76,11 @@ def _sends(point: PointObservations) -> bool:
 
 def _offered_load(point: PointObservations) -> RuleJudgement:
     if point.param("feed") == "none":
-        return judged(LIMITS, "nothing is sent (feed: none)")
+        return judged(LIMITS, "nothing is sent (feed: none)", *_polls(point))
     if not point.has_generator:
         return judged(CLEAR, "there is no load to choose: the DUT works without a generator")
     if not _sends(point):
-        return judged(LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's")
+        return judged(LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's", *_polls(point))
     load = point.text_if_known("offered_pps") or point.text("rx_pps")
     if point.backlogged:
         return judged(CLEAR, f"{load}, and {point.lost_text}")
@@ -90,6 +90,10 @@ def _offered_load(point: PointObservations) -> RuleJudgement:
     if point.lost_elsewhere > SATURATED_MISSED_SHARE:
         return judged(OPEN, _elsewhere(point), load)
     return judged(LIMITS, f"the DUT takes all packets: {load}", _left(point), point.not_its_maximum)
+
+
+def _polls(point: PointObservations) -> list[str]:
+    return [point.text_if_known(name) for name in ("poll_rate_running_hz", "sweep_time_ns")]
 
 
 def _elsewhere(point: PointObservations) -> str:
