@@ -51,6 +51,11 @@ def test_unmeasurable_claims_are_one_line_per_cause(recorded: list[RunFolder]) -
     assert {claim for _, claim, _ in verdict_lines(verdicts)}.isdisjoint(verdict.claim.id for verdict in absent)
 
 
+def test_a_slow_link_is_named_and_not_a_nic(checkout: Path) -> None:
+    run = read_run(checkout / "data/runs/whole/c-f8-many-tcp-flows")
+    assert folded(evaluate_run(run)) == "6 claims need a link of 10 Gbit/s"
+
+
 def test_claims_begins_with_the_table_and_folds_what_is_absent(recorded: list[RunFolder], tmp_path: Path) -> None:
     run = recorded[0].path
     lines = pollscope("claims", run, cwd=tmp_path).stdout.splitlines()
