@@ -268,6 +268,7 @@ PLANTED = """\
 format: 1
 name: planted
 title: t
+testbeds: [loopback, vm-pair, model]
 parameters: {load_pps: 1 Mpps}
 factors: {extra_cycles: [0, 100], burst: [8, 32]}
 trial: {warmup: 0 ms, window: 5 ms, drain: 0 ms}
@@ -310,6 +311,7 @@ def test_two_builds_of_the_node_are_measured_by_turns(tmp_path: Path) -> None:
     )
     cli.ends(1, "run", cli.spec(text), "--until-decided", "1m", "--by", "node", "--fail-if", "rx_pps < -5 %")
     assert len((tmp_path / "nodes").read_text().split()) == 2, "both stay until the end"
+    assert "is started on loopback only" in cli("plan", cli.spec(text), "--testbed", "model").said
     slower.unlink()
     assert "candidate: candidate is not built" in cli("plan", cli.spec(text)).said
 

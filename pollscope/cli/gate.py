@@ -71,7 +71,6 @@ class Gate:
         seen = [each for each in judged if each.unseen_levels]
         return [OpenClaim(str(each.condition), each.unseen[-1], each.unseen_levels) for each in seen]
 
-    def code(self, folder: Path, of_run: ExitCode) -> ExitCode:
-        """Print the outcomes for a run folder; return 1 if trials failed or a condition holds, else as `code_of`."""
-        codes = (code_of(judge_levels(read_run(folder), self.by, self.conditions)), of_run)
-        return min((code for code in codes if code), default=ExitCode.DONE)
+    def code(self, folder: Path) -> ExitCode:
+        """Print the outcomes for a run folder; return the exit code, in which trials that failed do not count."""
+        return code_of(judge_levels(read_run(folder), self.by, self.conditions))
