@@ -52,7 +52,7 @@ FULL_RINGS := --quick --set noise.extra_blocks=1
 run: opening ready users-programs ## measure the polling tax on this machine and show it (three minutes, set-up included)
 	@mkdir -p results out .cache && touch .cache/run-started && : >out/run.txt
 	@worst=0; \
-	measure() { code=0; $(POLLSCOPE) run "$$@" >>out/run.txt || code=$$?; [ $$code -le 1 ] || exit $$code; [ $$code = 0 ] || worst=1; }; \
+	measure() { code=0; $(POLLSCOPE) run --wait "$$@" >>out/run.txt || code=$$?; [ $$code -le 1 ] || exit $$code; [ $$code = 0 ] || worst=1; }; \
 	measure TAX; \
 	measure SANITY --set noise.extra_blocks=0; \
 	measure H-F3a $(FULL_RINGS) --set parameters.feed=infinite; \

@@ -5,7 +5,8 @@
 Counts, cycles and histograms are those of a real node (recorded_trials.py), whatever the window.
 FAKE_NODE holds a JSON object: the name of a trial, or of a request, -> `hang`, `hang-read`, `die`, `garbage`, `refuse`,
 `give-up`, `hung`, `nonsense`, `noisy`; `hello` -> `die`, `garbage` or `old`; `tsc` -> what hello says of CPU 1's TSC;
-`missed` -> `none`; `jitter` -> `on` (every trial receives more than the one before); `capacity` -> packets a second
+`missed` -> `none`; `jitter` -> `on` (every trial receives more than the one before); `slower` -> share of packets that
+are received with extra cycles; `capacity` -> packets a second
 that the DUT forwards, with `generator` -> packets per second that the generator can send: counts then follow from the
 offered rate; `host_states` -> cycles that a cache line takes back and forth in each host-state check, the last for all
 further ones.
@@ -24,6 +25,7 @@ from recorded_trials import limit, record
 FAULTS = json.loads(os.environ.get("FAKE_NODE", "{}"))
 TSC_HZ = record(0.5)["result"]["window"]["tsc_hz"]
 host_checks = itertools.count()
+configured: dict[str, Any] = {}
 
 
 def say(**message: Any) -> None:
@@ -50,6 +52,9 @@ def result(request: dict[str, Any], fault: object) -> dict[str, Any]:
     if "jitter" in FAULTS:
         lcore = whole["dut"]["lcores"][0]
         lcore["rx_packets"] = lcore["rx_packets"] * (10 + int(request["trial"][1:])) // 10
+    if configured.get("dut", {}).get("extra_cycles"):
+        for lcore in whole["dut"]["lcores"]:
+            lcore["rx_packets"] = int(lcore["rx_packets"] * FAULTS.get("slower", 1))
     if fault == "noisy":
         whole["gen"]["lcores"][0]["host_gaps"]["over_100us"] = 300
     if fault == "nonsense":
@@ -119,6 +124,8 @@ def answer(request: dict[str, Any], last: dict[str, Any], fault: object) -> None
     elif command == "calibrate":
         say(id=request["id"], ok=True, costs=record(0.5)["calibration"])
     else:
+        if command == "configure":
+            configured.update(request)
         say(id=request["id"], ok=True)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Make a folder like TRex's: a server that only runs, and a Python API that sends no packets.
 
+As in TRex, `t-rex-64` is a shell script that starts `_t-rex-64` and waits for it. The pid of the latter is in `server`.
 The API keeps a log of what it was asked; nine of ten packets come back. It has the names and arguments of TRex's public
 documentation that the driver uses, and takes no others.
 """
@@ -11,6 +12,11 @@ SERVER = """#!/bin/sh
 readlink /proc/self/ns/net >"{folder}/network"
 echo "$@" >>"{log}"
 [ ! -e "{folder}/dies" ] || {{ echo "no ports"; exit 3; }}
+"{folder}/_t-rex-64"
+exit $?
+"""
+PROGRAM = """#!/bin/sh
+echo $$ >"{folder}/server"
 exec sleep 600
 """
 API = """
@@ -81,7 +87,7 @@ def make_trex(folder: Path) -> Path:
         (package / "__init__.py").touch()
     log = folder / "calls"
     (stl / "api.py").write_text(API.format(log=str(log), folder=str(folder)))
-    server = folder / "t-rex-64"
-    server.write_text(SERVER.format(log=log, folder=folder))
-    server.chmod(0o755)
+    for name, text in {"t-rex-64": SERVER, "_t-rex-64": PROGRAM}.items():
+        (folder / name).write_text(text.format(log=log, folder=folder))
+        (folder / name).chmod(0o755)
     return folder

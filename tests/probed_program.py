@@ -119,7 +119,7 @@ class Program(Protocol):
 
 
 @contextmanager
-def running_program(folder: Path, program: Program, pid: int = 1) -> Iterator[Path]:
+def running_program(folder: Path, program: Program, pid: int = 1, most_bytes: float = 16384) -> Iterator[Path]:
     """Yield the telemetry socket of a program in a runtime folder, as EAL makes it for the file prefix `rte`."""
     path = folder / "dpdk" / "rte" / "dpdk_telemetry.v2"
     path.parent.mkdir(parents=True)
@@ -129,7 +129,7 @@ def running_program(folder: Path, program: Program, pid: int = 1) -> Iterator[Pa
 
     def answer(connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
-            hello = {"version": "DPDK 22.11.11", "pid": pid, "max_output_len": 16384}
+            hello = {"version": "DPDK 22.11.11", "pid": pid, "max_output_len": most_bytes}
             connection.send(json.dumps(hello).encode())
             while request := connection.recv(1024).decode():
                 # DPDK sends names as they are, in any encoding.

@@ -1,14 +1,19 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Attach to a program whose tax is known by construction: list, table, JSON, Prometheus' file, run folder."""
 
+import errno
 import io
 import json
+import math
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,19 +24,21 @@ from command_line import pollscope
 from polling_thread import PollingThread
 from probed_program import ProbedProgram, running_program
 
-from pollscope.attach import openmetrics
+from pollscope.attach import openmetrics, programs
 from pollscope.attach.programs import find_program, look_at, running_programs
 from pollscope.attach.recording import AttachedRun
 from pollscope.attach.table import HEADER, WIDTH, lines
-from pollscope.base.errors import HostError, UsageError
-from pollscope.host.telemetry_socket import TelemetrySocket
+from pollscope.base.errors import DiskError, HostError, UsageError
+from pollscope.host.telemetry_socket import SOCKET_NAME, TelemetrySocket
 from pollscope.metrics.probed import ProbedClasses
 from pollscope.node.observation import CounterReading, Observer, shares
 from pollscope.node.probe import Probe
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import read_run
+from pollscope.store.writer import RESERVE_FILE, RunWriter
 
 PPS, QUEUES, LOADED = 5e6, 8, 2
+in_containers = programs._in_containers  # fixture `program` replaces it
 Cli = Callable[..., str]
 
 
@@ -116,7 +123,7 @@ def test_program_that_other_mount_namespaces_see_too_is_listed_once(
     assert len(running_programs()) == 1
 
 
-@pytest.mark.parametrize("reply", [{"x": 0}, [{}], "x", 7], ids=str)
+@pytest.mark.parametrize("reply", [{"x": 0}, [{}], "x", 7, [math.inf]], ids=str)
 def test_program_with_odd_replies_does_not_hide_the_others(program: ProbedProgram, tmp_path: Path, reply: Any) -> None:
     class Odd(ProbedProgram):
         def reply(self, request: str) -> object:
@@ -125,6 +132,42 @@ def test_program_with_odd_replies_does_not_hide_the_others(program: ProbedProgra
     with running_program(tmp_path / "other", Odd(program.thread)):
         shutil.move(tmp_path / "other/dpdk/rte", tmp_path / "dpdk/odd")
         assert [each.prefix for each in running_programs()] == ["rte"]
+
+
+def test_program_with_an_odd_greeting_does_not_hide_the_others(program: ProbedProgram, tmp_path: Path) -> None:
+    with running_program(tmp_path / "other", program, most_bytes=math.inf):
+        shutil.move(tmp_path / "other/dpdk/rte", tmp_path / "dpdk/odd")
+        assert [each.prefix for each in running_programs()] == ["rte"]
+
+
+def test_silent_sockets_do_not_block_the_search(
+    program: ProbedProgram, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "SEARCH_LIMIT_S", 1.0, raising=False)
+    monkeypatch.setattr(programs, "_in_containers", lambda: sorted(tmp_path.glob("silent*")))
+    said: list[str] = []
+    with ExitStack() as stack:
+        for number in range(5):
+            silent = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            silent.bind(str(tmp_path / f"silent{number}"))
+            silent.listen()
+        begin_s = time.monotonic()
+        assert [each.prefix for each in running_programs((), said.append)] == ["rte"]
+    assert time.monotonic() - begin_s < 5
+    assert said == ["4 telemetry sockets not asked: the search took 1 s"]
+
+
+def test_sockets_in_other_user_namespaces_are_left_out(tmp_path: Path) -> None:
+    """The attack: a user fills mount namespaces of his own with silent sockets."""
+    proc = tmp_path / "proc"
+    for pid, mount, user in (("self", 1, 1), ("10", 1, 1), ("20", 2, 1), ("30", 3, 2)):
+        (proc / pid / "ns").mkdir(parents=True)
+        for name, number in (("mnt", mount), ("user", user)):
+            (tmp_path / f"{name}{number}").touch()
+            (proc / pid / "ns" / name).symlink_to(tmp_path / f"{name}{number}")
+        (proc / pid / "root/run/dpdk/rte").mkdir(parents=True)
+        (proc / pid / "root/run/dpdk/rte" / SOCKET_NAME).touch()
+    assert in_containers(proc) == [proc / "20/root/run/dpdk/rte" / SOCKET_NAME]
 
 
 def test_name_that_is_not_utf8_is_shown_with_a_mark(
@@ -220,6 +263,7 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
     assert table["metric.rx_pps"].tolist() == pytest.approx([PPS] * 2, rel=0.02)
     assert table["metric.tx_pps"].tolist() == pytest.approx([PPS] * 2, rel=0.02)
     assert table["metric.empty_poll_fraction"].between(0, 1).all()
+    assert list(table["metric.imissed_share"]) == [0, 0]
     shares_of = table[["metric.useful_share", "metric.empty_poll_share", "metric.instrumentation_share"]].sum(axis=1)
     assert shares_of.tolist() == pytest.approx([1, 1], abs=0.001)
     assert "plug-in" in str(table["absent.interaction_share"].iloc[0])
@@ -227,14 +271,17 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
     shutil.copytree(folder, other)
     for words in (
         ["report", str(folder), "--out", str(tmp_path / "report.html")],
-        ["figures", str(folder), "--out", str(tmp_path / "figures")],
-        ["compare", str(folder), str(other)],
+        ["figures", str(folder), "--out", str(tmp_path / "figures/ATTACH.svg")],
+        ["compare", str(folder), str(other), "--out", str(tmp_path / "compared.svg")],
         ["explain", str(folder)],
         ["query", 'SELECT "metric.tax_share" FROM trials', str(tmp_path / "results")],
         ["claims", str(folder)],
     ):
         done = pollscope(*words, cwd=tmp_path)
         assert done.returncode == 0, (words, done.stderr)
+    (explained,) = json.loads(pollscope("explain", str(folder), "--json", cwd=tmp_path).stdout)
+    (core,) = [each for each in explained["points"][0]["findings"] if each["stage"] == "core cycles"]
+    assert "% of its time is left" in str(core)
     assert (tmp_path / "figures/ATTACH.csv").read_text().count("useful_share") == 1
     assert "Cycles of a running program" in (tmp_path / "report.html").read_text()
 
@@ -321,6 +368,46 @@ def test_telemetry_is_that_of_the_program(
         cli(*words, "--collect", "dpdk-telemetry")
     assert "/ethdev/xstats,0" in contained.requests
     assert "/ethdev/xstats,0" not in program.requests
+
+
+def test_full_disk_ends_the_run_and_keeps_its_trials(
+    program: ProbedProgram, tmp_path: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = RunWriter.append
+
+    def append(writer: RunWriter, record: dict[str, Any]) -> None:
+        if record["repeat"] > 0:
+            raise DiskError("cannot be written: No space left on device", "trials.jsonl", "pollscope run --resume")
+        whole(writer, record)
+
+    monkeypatch.setattr(RunWriter, "append", append)
+    said = cli("rte", "--seconds", "4", "--out", str(tmp_path / "results"), code=3)
+    assert "No space left on device (free disk space and attach again" in said and "--resume" not in said
+    (folder,) = (tmp_path / "results").glob("*/*")
+    run = read_run(folder)
+    assert (run.meta["status"], len(run.trials)) == ("failed", 1)
+    assert not (folder / RESERVE_FILE).exists()
+
+
+def test_file_for_prometheus_that_cannot_be_written_is_a_warning(program: ProbedProgram, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    done = pollscope("attach", "rte", "--seconds", "2.5", "--json", "--openmetrics", "folder", cwd=tmp_path)
+    assert done.returncode == 0 and json.loads(done.stdout)["threads"]
+    assert done.stderr.count("folder: cannot be written: Is a directory") == 1
+
+
+@pytest.mark.parametrize(
+    ("number", "code", "message"), [(errno.EPIPE, 1, ""), (errno.EIO, 3, "Input/output error")], ids=["EPIPE", "EIO"]
+)
+def test_error_of_the_output_is_not_one_of_the_program(
+    program: ProbedProgram, cli: Cli, monkeypatch: pytest.MonkeyPatch, number: int, code: int, message: str
+) -> None:
+    def broken(*_arguments: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("pollscope.cli.attach._live", broken)
+    said = cli("rte", "--seconds", "1", code=code)
+    assert message in said and "does not answer" not in said
 
 
 @pytest.mark.thorough

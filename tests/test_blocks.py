@@ -13,6 +13,7 @@ from shipped_specs import EXPERIMENTS, shipped
 
 from pollscope.analysis.claims.model import claims_of
 from pollscope.analysis.claims.predicates import judge
+from pollscope.analysis.claims.sweeps import trend_over
 from pollscope.analysis.claims.verdict import VerdictKind
 from pollscope.analysis.point_values import PointValues, by_point
 from pollscope.base.errors import UsageError
@@ -179,3 +180,17 @@ def test_differences_are_those_within_blocks() -> None:
     assert last.chance(first) < 1e-6 < 0.05 < replace(last, blocks=()).chance(first)
     change = last.minus(first)
     assert 0 < change.low < change.high < 0.2e6
+
+
+def test_a_change_by_block_is_named_beside_means_that_contradict_it() -> None:
+    """One disturbed block: each pair falls by a tenth, the means fall by more than half."""
+    names = tuple(str(block) for block in range(8))
+    one = PointValues({"queues": 1}, (1.0,) * 7 + (20.0,), blocks=names)
+    two = PointValues({"queues": 8}, (0.9, 0.91, 0.89) * 2 + (0.9, 18.0), blocks=names)
+    far = PointValues({"queues": 8}, (0.9, 0.91, 0.89) * 2 + (0.9, 0.9))
+    predicate = TrendOver(kind="trend", factor="queues", direction="falls")
+    texts = [
+        trend_over(predicate, [one, last], metric_dictionary()["ipc"], 0.95).numbers[0].text for last in (two, far)
+    ]
+    assert ", -9.99 % within blocks (" in texts[0]
+    assert "within blocks" not in texts[1]

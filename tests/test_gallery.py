@@ -2,6 +2,7 @@
 """Every row of the papers on one page: measured, modelled, a paper's table, or absent with the reason."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import synthetic_run as synthetic
 from chromium import Chromium
 from command_line import pollscope
+from shipped_specs import shipped
 from test_figures import poll_trials, tax_trials
 from test_report_browser import CONTRASTS, CUT, LEAST_CONTRAST, UNFOLD, WIDTHS_PX
 
@@ -35,6 +37,14 @@ def _say_nothing(_text: str) -> None:
 
 def run_of(folder: Path, row: str, trials: list[dict[str, Any]], **meta: Any) -> RunFolder:
     return synthetic.run_of(folder, trials, run_id=f"run-{folder.name}", row=row, rows=[row], **meta)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _specs_once() -> Iterator[None]:
+    """Read each shipped spec once: three tests ask for all rows of a paper."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pollscope.analysis.gallery.load_file", shipped)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -103,11 +113,12 @@ def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path
     assert rows["H-FRONTIER"].title
 
 
-@pytest.fixture
-def error(tmp_path: Path) -> ModelError:
+@pytest.fixture(scope="module")
+def error(tmp_path_factory: pytest.TempPathFactory) -> ModelError:
     """Return the error of a model that agrees."""
-    real = run_of(tmp_path / "real", "S-F5", tax_trials())
-    computed = run_of(tmp_path / "computed", "S-F5", [trial | {"modelled": True} for trial in tax_trials()])
+    folder = tmp_path_factory.mktemp("error")
+    real = run_of(folder / "real", "S-F5", tax_trials())
+    computed = run_of(folder / "computed", "S-F5", [trial | {"modelled": True} for trial in tax_trials()])
     figure = figure_of("S-F5")
     assert isinstance(figure, PaperFigure)
     found = model_error(figure, real, computed)

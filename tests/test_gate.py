@@ -12,6 +12,7 @@ import synthetic_run as synthetic
 from command_line import Done, pollscope
 from hypothesis import given
 from hypothesis import strategies as st
+from run_helpers import FAKE_NODE, Cli
 
 from pollscope.analysis.compare import _difference
 from pollscope.analysis.gate import Condition, condition, judge
@@ -157,6 +158,26 @@ def test_the_three_outcomes_are_as_rare_by_chance_as_promised() -> None:
     assert outcomes[1] <= 600 * 0.05 + 3 * math.sqrt(600 * 0.05)
 
 
+@pytest.mark.parametrize(
+    ("text", "first", "second", "outcome"),
+    [
+        ("rx_pps < +5 %", 6, 6, "holds"),
+        ("rx_pps > -5 %", 2, 2, "holds"),
+        ("rx_pps < -5 %", 6, 6, "not_so"),
+        ("rx_pps < 0 %", 6, 6, "not_so"),
+        ("rx_pps < -5 %", 2, 1, "unseen"),
+        ("rx_pps < +5 %", 1, 2, "unseen"),
+    ],
+)
+def test_equal_values_have_changed_by_nothing(text: str, first: int, second: int, outcome: str) -> None:
+    sides = [PointValues({}, (1e6,) * n) for n in (first, second)]
+    (judged,) = judge([condition(text)], [_difference("rx_pps", "p", ("A", "B"), *sides)])
+    assert {name: len(getattr(judged, name)) for name in ("holds", "not_so", "unseen")} == {
+        **dict.fromkeys(("holds", "not_so", "unseen"), 0),
+        outcome: 1,
+    }
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "reason"),
@@ -218,3 +239,94 @@ def test_a_certain_rise_from_zero_exceeds_any_share(tmp_path: Path) -> None:
     assert "from 0 in every trial to 4.76 % (4.7" in done.stdout
     fell = compared(before, after, "--fail-if", "imissed_share < -10 %", cwd=tmp_path)
     assert (fell.returncode, fell.stderr) == (0, "")
+
+
+def test_the_specs_first_level_is_the_first(tmp_path: Path) -> None:
+    """The candidate `new` is slower than `old`, which follows it in the alphabet."""
+    trials = [
+        each
+        for name, pps in (("new", 0.8e6), ("old", 1e6))
+        for each in synthetic.repeated({"program": name}, 3, pps, 0.001)
+    ]
+    run = synthetic.write_run(tmp_path / "run", trials, spec={"factors": {"program": ["old", "new"]}})
+    done = compared(run, "--by", "program", "--fail-if", "rx_pps < -5 %", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "all: -20 % (-20." in done.stdout
+
+
+@pytest.mark.parametrize(("level", "code"), [(0.95, 1), (0.9999, 4)])
+def test_a_run_that_was_judged_repeatedly_is_judged_at_its_own_level(tmp_path: Path, level: float, code: int) -> None:
+    trials = [
+        each for queues, pps in ((1, 1e6), (2, 0.9e6)) for each in synthetic.repeated({"queues": queues}, 4, pps, 0.01)
+    ]
+    looks = {"declared": 400, "made": [4], "confidence": level, "ended": False}
+    run = synthetic.write_run(tmp_path / "run", trials, looks=looks)
+    assert compared(run, "--by", "queues", "--fail-if", "rx_pps < -5 %", cwd=tmp_path).returncode == code
+
+
+PLANTED = """\
+format: 1
+name: planted
+title: t
+parameters: {load_pps: 1 Mpps}
+factors: {extra_cycles: [0, 100], burst: [8, 32]}
+trial: {warmup: 0 ms, window: 5 ms, drain: 0 ms}
+"""
+
+
+@pytest.mark.parametrize(
+    ("slower", "time", "code", "said"),
+    [
+        (0.8, "1m", 1, "so at 2 of 2 points"),
+        (1, "1m", 0, "so at 0 of 2 points"),
+        (0.95, "1 ms", 4, "so at 0 of 2 points, cannot tell at 2"),
+    ],
+    ids=["drop", "same", "at the bound"],
+)
+def test_a_run_ends_when_its_conditions_are_decided(
+    tmp_path: Path, slower: float, time: str, code: int, said: str
+) -> None:
+    """The fake node receives more from trial to trial, which only a comparison within blocks cancels."""
+    cli = Cli(tmp_path, faults={"jitter": "on", "slower": slower})
+    gate = ("--by", "extra_cycles", "--fail-if", "rx_pps < -5 %")
+    done = cli.ends(code, "run", cli.spec(PLANTED), "--until-decided", time, *gate)
+    assert f"fail if rx_pps < -5 %: {said}\n" in done.stdout
+    run = cli.only_run()
+    assert run.meta["spec"]["order"]["compare"] == "extra_cycles"
+    assert run.meta["looks"]["made"][0] == 12
+    assert ("still open" in " ".join(run.meta["warnings"])) == (code == 4)
+    # The same evidence gives the same outcome, later and after a resume that has nothing to measure.
+    assert cli("run", "--resume", run.path, *gate).returncode == code
+    assert cli("compare", run.path, *gate, "--out", "x.svg").returncode == code
+
+
+def test_two_builds_of_the_node_are_measured_by_turns(tmp_path: Path) -> None:
+    slower = tmp_path / "candidate"
+    slower.write_text(f"""#!/bin/sh\nFAKE_NODE='{{"slower": 0.8}}' exec {FAKE_NODE}\n""")
+    slower.chmod(0o755)
+    cli = Cli(tmp_path)
+    text = PLANTED.replace(
+        "extra_cycles: [0, 100], burst: [8, 32]", f"extra_cycles: [100], node: [{FAKE_NODE}, candidate]"
+    )
+    cli.ends(1, "run", cli.spec(text), "--until-decided", "1m", "--by", "node", "--fail-if", "rx_pps < -5 %")
+    assert len((tmp_path / "nodes").read_text().split()) == 2, "both stay until the end"
+    slower.unlink()
+    assert "candidate: candidate is not built" in cli("plan", cli.spec(text)).said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--fail-if", "rx_pps < -5 %"], "belong together"),
+        (["--fail-if", "rx_pps < -5 %", "--by", "burst"], "belong together"),
+        (["--until-decided", "1m", "--by", "burst"], "belong together"),
+        (["--until-decided", "1m", "--by", "brust", "--fail-if", "rx_pps < -5 %"], "needs two levels of brust"),
+        (["--until-decided", "1m", "--by", "queues", "--fail-if", "rx_pps < -5 %"], "'queues' is not a factor"),
+        (["--until-decided", "1m", "--by", "burst", "--fail-if", "rx_pps"], "is not a condition"),
+    ],
+)
+def test_an_incomplete_gate_measures_nothing(tmp_path: Path, words: list[str], said: str) -> None:
+    cli = Cli(tmp_path)
+    done = cli.ends(2, "run", cli.spec(PLANTED), *words)
+    assert said in done.stderr
+    assert not cli.run_folders()

@@ -91,6 +91,13 @@ def test_the_record_decides_and_not_the_recorded_status(tmp_path: Path, recorded
     assert "lcore 2 waited for its CPU for 25 % of the trial" in table["reason"].tolist()[1]
 
 
+def test_a_flag_names_the_thread_that_ran_instead() -> None:
+    record = synthetic.disturbed(synthetic.trial())
+    record["host"]["ran_instead"] = {"2": "python3 (pid 123)"}
+    (flag,) = noise.noise_flags(QUIET, record, {})
+    assert "of the trial, because python3 (pid 123) ran there (limit 2 %)" in flag["text"]
+
+
 def test_a_generator_that_has_nothing_to_send_disturbs_nothing() -> None:
     record = synthetic.trial()
     record["config"]["gen"] = {"lcores": [1]}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pollscope.base.errors import HostError
 from pollscope.node.client import NodeClient, NodeFailed, NodeLost
 
 LIMIT_S = 20.0
@@ -63,6 +64,16 @@ def test_a_node_with_a_hung_lcore_is_lost(tmp_path: Path) -> None:
         client.request("start", LIMIT_S, trial="t")
         with pytest.raises(NodeLost, match="lcore 2 did not come back"):
             client.wait_trial("t", LIMIT_S)
+
+
+def test_the_reason_of_a_failed_start_is_its_own(tmp_path: Path) -> None:
+    """An earlier start of the same run failed as well, for another reason."""
+    log = tmp_path / "log"
+    for reason in ("no hugepages", "no such device"):
+        node = f"import sys; sys.exit('{reason}\\n\\nUsage: node')"
+        with client_of(log, node=node) as client, pytest.raises(HostError) as caught:
+            client.wait_hello(LIMIT_S)
+        assert caught.value.remedy == reason
 
 
 # Each answer and each end of a trial takes a second, as on an emulated machine on a busy host.

@@ -2,14 +2,18 @@
 """Test the session of a pair on stand-ins for its nodes: queue polls for cold queues, emulated hosts, lost knobs."""
 
 from contextlib import nullcontext
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from pollscope.host.lock import HostLock, InUse
 from pollscope.node.client import NodeFailed
+from pollscope.run.agent import Agent
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.pair.config import AtStart
+from pollscope.testbeds.pair.remote_host import _error
 from pollscope.testbeds.pair.session import PairSession
 from pollscope.testbeds.session import TrialRequest
 
@@ -35,6 +39,16 @@ def session_of(
 def test_emulation_is_reported_first(emulated: tuple[bool, bool]) -> None:
     assert session_of(*emulated).metadata[0].startswith("the machines are emulated: times, rates and caches")
     assert not any("emulated" in sentence for sentence in session_of().metadata)
+
+
+def test_a_host_that_another_conductor_holds_is_in_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runner waits for such a host, see `pollscope run --wait`."""
+    monkeypatch.setenv("POLLSCOPE_STATE_DIR", str(tmp_path))
+    request = {"cmd": "knobs_open", "what": "run S-F5", "restore_first": False, "root": None, "emulated": False}
+    with HostLock("run of another conductor"), Agent(tmp_path) as agent:
+        error = _error(agent.answer(request)["failed"], "dut")
+        assert isinstance(error, InUse) and "run of another conductor" in str(error)
+        assert not isinstance(_error(agent.answer({"cmd": "knobs_snapshot"})["failed"], "dut"), InUse)
 
 
 class FakeNode:

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Test the generator driver pktgen-dpdk against a stand-in that answers as the real program did, over a real sshd."""
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from ipaddress import IPv4Address
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pandas as pd
@@ -17,6 +22,7 @@ from ssh_host import SshHost
 
 from pollscope.testbeds.pair.other_generator import destinations
 from pollscope.testbeds.pair.pktgen import rate_percent
+from pollscope.testbeds.pair.pktgen_there import is_pktgen
 
 FAKE = Path(__file__).parent / "fake_pktgen.py"
 ROUTES_H = Path(__file__).parent.parent / "apps/lib/routes.h"
@@ -81,15 +87,42 @@ def test_two_ports_have_an_lcore_each(cli: Cli, sshd: SshHost, tmp_path: Path) -
     assert "pktgen-dpdk needs one for each of its two ports" in done.stderr
 
 
+@contextmanager
+def another_pktgen(folder: Path, *words: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Yield a process of a program with that name: a shell that waits for input."""
+    (folder / "other").mkdir()
+    program = shutil.copy("/bin/sh", folder / "other/pktgen")
+    with subprocess.Popen([program, "-c", "read line", *words], stdin=subprocess.PIPE, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def test_only_pktgen_itself_is_a_second_instance(tmp_path: Path) -> None:
+    """The attack: any user calls a process so, and the message asks root to kill it."""
+    with subprocess.Popen(["pktgen", "600"], executable=shutil.which("sleep")) as named:
+        try:
+            assert not is_pktgen(Path(f"/proc/{named.pid}"))
+        finally:
+            named.kill()
+    with another_pktgen(tmp_path) as own:
+        assert is_pktgen(Path(f"/proc/{own.pid}"))
+
+
+def test_a_pktgen_of_another_user_is_no_second_instance() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("another user's process needs root")
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        with another_pktgen(Path(folder), user=65534) as foreign:
+            assert not is_pktgen(Path(f"/proc/{foreign.pid}"))
+
+
 @pytest.mark.thorough
 def test_a_second_instance_is_refused_by_name(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
-    words = ["pktgen", "-c", "import time; time.sleep(600)", "--vdev", "net_held0,iface=a"]
-    held = subprocess.Popen(words, executable=sys.executable)
-    try:
+    with another_pktgen(tmp_path, "--vdev", "net_held0,iface=a") as held:
         done = cli("run", cli.spec(LOADED), "--testbed", pktgen_file(sshd, tmp_path, vdevs=["net_held0,iface=b"]))
-    finally:
-        held.kill()
-        held.wait()
     assert done.returncode == 3
     assert f"process {held.pid} is another pktgen-dpdk, which holds net_held0 (end it: kill {held.pid})" in done.stderr
 
@@ -111,7 +144,7 @@ def test_traffic_that_pktgen_cannot_generate_is_left_out(
     assert reason in done.stderr
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("fault", "shown"),
     [("die", "Did not find any ports to use"), ("memory", "it takes 1.3 GiB per port: reserve as many hugepages")],

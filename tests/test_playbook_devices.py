@@ -228,6 +228,25 @@ def test_binds_once_and_restores_with_the_interface_up(kernel: Kernel) -> None:
     assert kernel.snapshot() == before
 
 
+@pytest.mark.parametrize("opened", ["/dev/vfio/0", "/dev/vfio/noiommu-0", "/dev/vfio/devices/vfio3"])
+def test_a_nic_that_a_program_holds_stays_with_vfio(kernel: Kernel, opened: str) -> None:
+    """The kernel would block the write to `unbind` until the program ends."""
+    before = kernel.snapshot()
+    bind(kernel, NIC, OTHER)
+    made = kernel.root / "sys/bus/pci/devices" / NIC / "vfio-dev/vfio3"
+    made.mkdir(parents=True)
+    (kernel.root / "proc/4711/fd").mkdir(parents=True)
+    (kernel.root / "proc/4711/fd/7").symlink_to(opened)
+    with pytest.raises(journal.HostError, match=f"{NIC}: .*process 4711 holds it through vfio"):
+        bind(kernel, restore=True)
+    assert [Devices(kernel).driver(each) for each in (NIC, OTHER)] == ["vfio-pci", "e1000e"]
+    (kernel.root / "proc/4711/fd/7").unlink()
+    made.rmdir()
+    made.parent.rmdir()
+    bind(kernel, restore=True)
+    assert kernel.snapshot() == before
+
+
 def test_a_nic_that_left_the_list_is_restored(kernel: Kernel) -> None:
     bind(kernel, NIC, OTHER)
     assert bind(kernel, NIC) == [f"{OTHER}: e1000e again"]

@@ -107,31 +107,64 @@ def test_a_host_on_which_a_run_measures_is_left_alone(
         assert packages.act(Call("present", "mtr")) == []
 
 
-def test_a_play_that_failed_purges_only_its_own_packages(packages: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    host = {"mtr"}
+class Host:
+    """The packages of a host, as APT and dpkg show them."""
 
-    def apt(verb: str, *words: str) -> str:
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+        self.packages = {"mtr"}
+        self.meanwhile: set[str] = set()  # what somebody else installs while APT waits for the lock
+        self.fails = False
+
+    def apt(self, verb: str, *words: str) -> str:
         names = {word for word in words if not word.startswith("-")}
-        host.symmetric_difference_update(names)
-        assert (verb == "install") == (names <= host)
+        self.packages |= self.meanwhile
+        self.packages.symmetric_difference_update(names)
+        assert (verb == "install") == (names <= self.packages)
+        if verb == "install" and self.fails:
+            raise self.error("apt-get install: E: Sub-process /usr/bin/dpkg returned an error code (1)")
         return ""
 
-    monkeypatch.setattr(packages, "installed", lambda: set(host))
-    monkeypatch.setattr(packages, "apt", apt)
+    def simulated(self, verb: str, *words: str) -> dict[str, set[str]]:
+        names = {word for word in words if not word.startswith("-")}
+        plan = {key: set[str]() for key in ("Inst", "Remv", "Purg")}
+        return plan | {"Inst" if verb == "install" else "Purg": names}
+
+
+@pytest.fixture
+def host(packages: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Host:
+    it = Host(packages.HostError)
+    monkeypatch.setattr(packages, "installed", lambda: set(it.packages))
+    monkeypatch.setattr(packages, "apt", it.apt)
     monkeypatch.setattr(packages, "refresh_lists", lambda: None)
-    nothing = {"Inst": set[str](), "Remv": set[str](), "Purg": set[str]()}
-    monkeypatch.setattr(packages, "simulated", lambda *_words: nothing)
+    monkeypatch.setattr(packages, "simulated", it.simulated)
+    return it
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["installed", "failed"])
+def test_packages_that_another_person_installed_meanwhile_stay(packages: ModuleType, host: Host, fails: bool) -> None:
+    host.meanwhile, host.fails = {"postgresql"}, fails
+    if fails:
+        with pytest.raises(packages.HostError, match="returned an error code"):
+            packages.act(Call("present", "gcc"))
+    else:
+        assert packages.act(Call("present", "gcc")) == ["installed: gcc"]
+        assert packages.act(Call("absent")) == ["removed: gcc"]
+    assert host.packages == {"mtr", "postgresql"}
+
+
+def test_a_play_that_failed_purges_only_its_own_packages(packages: ModuleType, host: Host) -> None:
     journals = playbook_modules.load("pollscope_journals")
     packages.act(Call("present", "gcc"))
     journals.begin()
     packages.act(Call("present", "gcc", "perf"))
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         patch.setenv("POLLSCOPE_UNDO", "1")
         assert packages.act(Call("absent")) == ["removed: perf"]
-    assert host == {"mtr", "gcc"}
+    assert host.packages == {"mtr", "gcc"}
     journals.end()
     assert packages.act(Call("absent")) == ["removed: gcc"]
-    assert host == {"mtr"}
+    assert host.packages == {"mtr"}
 
 
 def test_on_an_offline_host_apt_sees_the_packages_of_the_archive_alone(packages: ModuleType, tmp_path: Path) -> None:

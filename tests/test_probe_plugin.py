@@ -218,15 +218,27 @@ def test_sessions_come_and_go_without_loss_or_leak(testpmd: Testpmd, probe: Prob
     assert [port_stats(testpmd, port)["RX-missed"] for port in (0, 1)] == missed
 
 
+def test_no_window_waits_for_callbacks_to_be_freed(testpmd: Testpmd, probe: Probe) -> None:
+    """They wait for up to two grace periods of a second; the default settings have 20 windows per second."""
+    testpmd.tell("start")
+    before = probe("info")
+    session = probe.start("heartbeat_ms=60000")
+    after = wait_for(probe, reached(before["windows"] + 70))
+    probe("stop", session)
+    testpmd.tell("stop")
+    assert after["skipped_windows"] == before["skipped_windows"]
+
+
 def test_without_a_heartbeat_everything_comes_off(testpmd: Testpmd, probe: Probe) -> None:
-    observer = "import sys, time; from test_probe_plugin import *; p = Probe(sys.argv[1]); n = p.start(WATCHED)\n"
+    observer = "import sys, time; from test_probe_plugin import *; p = Probe(sys.argv[1])\n"
+    observer += "n = p.start('heartbeat_ms=500', WATCHED)\n"
     observer += "while True: p('beat', n); print(n, flush=True); time.sleep(0.1)"
     testpmd.tell("start")
     command = [sys.executable, "-c", observer, probe.prefix]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parent, text=True) as process:
         assert process.stdout is not None
         session = int(process.stdout.readline())
-        for _ in range(20):  # longer than the heartbeat timeout: beats keep it
+        for _ in range(10):  # longer than the heartbeat timeout: beats keep it
             process.stdout.readline()
         assert probe("info")["callbacks"] == 4 * QUEUES
         process.kill()

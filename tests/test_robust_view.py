@@ -73,6 +73,22 @@ def test_a_median_that_may_be_zero_has_no_ratio() -> None:
     assert not zeros.over(ones).has_interval
 
 
+def test_a_view_of_a_claim_without_numbers_ends_with_no_colon(tmp_path: Path) -> None:
+    claim = {
+        "id": "rate",
+        "statement": "It receives a million packets per second.",
+        "metric": "rx_pps",
+        "predicate": {"kind": "within", "low": 0.9e6, "high": 1.1e6},
+    }
+    trials = [synthetic.disturbed(synthetic.trial(f"p:{at}", "p", at, {}, pps=rate)) for at, rate in enumerate(_RATES)]
+    absent = {**claim, "id": "ipc", "metric": "ipc"}
+    spec = {"claims": [claim, absent]}
+    run = synthetic.write_run(tmp_path / "run", trials, row=None, spec=spec, spec_name="mine")
+    lines = pollscope("claims", run, "--all", "--without-flagged", cwd=tmp_path).stdout.splitlines()
+    [view] = [line for line in lines if "which would say" in line]
+    assert view.startswith("  means without flagged trials, which would say 'not measurable here': ")
+
+
 def test_claims_keep_their_verdict_and_show_the_view(tmp_path: Path) -> None:
     claim = {
         "id": "rate",

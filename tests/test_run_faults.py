@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check the runner with a node that misbehaves in ways that a real node cannot be made to."""
 
+import json
+import platform
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,26 @@ def test_a_failed_trial_is_made_again_by_resume(cli: Cli) -> None:
     cli.faults = {"t3": "die"}
     cli("run", cli.spec(), "--set", "failures.tries=1")
     assert tries_of(THIRD, cli.resumed()) == ["failed", "ok"]
+
+
+def test_a_run_is_not_resumed_on_another_testbed_or_machine(cli: Cli) -> None:
+    testbed = cli.folder / "own.yaml"
+    testbed.write_text("kind: loopback\n")
+    cli.faults = {"t3": "die"}
+    cli("run", cli.spec(), "--set", "failures.tries=1", "--testbed", testbed)
+    run, cli.faults = cli.only_run(), None
+    again = ("run", "--resume", run.path, "--testbed", testbed)
+    testbed.write_text("kind: loopback\nhugepages: never\n")
+    assert f"its testbed has changed: hugepages in {testbed}" in cli.ends(3, *again).stderr
+    testbed.write_text("kind: loopback\n")
+    file, meta = run.path / "run.json", json.loads((run.path / "run.json").read_text())
+    file.write_text(json.dumps(meta | {"host": meta["host"] | {"hostname": "lab-7", "machine_id": "0123"}}))
+    done = cli.ends(3, *again)
+    assert f"hostname was lab-7, now {platform.node()}" in done.stderr
+    # An older run lacks these keys.
+    host = {key: value for key, value in meta["host"].items() if key not in ("hostname", "machine_id")}
+    file.write_text(json.dumps(meta | {"host": host, "testbed": meta["testbed"] | {"config": {}}}))
+    cli.ends(0, *again)
 
 
 @pytest.mark.one_in(3)

@@ -14,13 +14,15 @@ from typing import Any
 import pytest
 from run_helpers import Cli
 
+from pollscope.base.errors import HostError, TrialError
 from pollscope.metrics.derive import derive_trial
 from pollscope.metrics.formulas.tcp import TCP
 from pollscope.spec.model import Parameters
 from pollscope.spec.points import Point
 from pollscope.store.run_folder import read_run
 from pollscope.testbeds import make_testbed
-from pollscope.testbeds.namespaces.flows import measure
+from pollscope.testbeds.namespaces import flows, network
+from pollscope.testbeds.namespaces.flows import COLUMNS, measure
 from pollscope.testbeds.namespaces.inside import TCP_INFO
 from pollscope.testbeds.namespaces.network import Namespaces
 
@@ -104,10 +106,10 @@ def test_all_flows_arrive_in_segments_of_one_mtu(tcp_path: Path, tmp_path: Path,
     params = Parameters(cores=2, queues=2, organisation=organisation, workload="io", flows=32, flow_size="20 kB")  # type: ignore[arg-type]
     with Namespaces(100 * MBIT, 20) as three:
         found = measure(three, tcp_path, params, sorted(os.sched_getaffinity(0)), tmp_path / "log")
-    flows = found["flows"]
-    assert set(flows) == {"completion_ns", *TCP_INFO} and {len(each) for each in flows.values()} == {32}
-    assert all(ns > 0 for ns in flows["completion_ns"]) and min(flows["reordering"]) >= 3
-    assert all(segments >= 20_000 / 1448 for segments in flows["segments"])
+    columns = found["flows"]
+    assert set(columns) == {"completion_ns", *TCP_INFO} and {len(each) for each in columns.values()} == {32}
+    assert all(ns > 0 for ns in columns["completion_ns"]) and min(columns["reordering"]) >= 3
+    assert all(segments >= 20_000 / 1448 for segments in columns["segments"])
     pump, *workers = (each["packets"] for each in found["path"])
     assert pump >= 32 * 20_000 / 1448  # fewer than were sent: the bottleneck drops
     assert sum(workers) == pump and len(workers) == 2
@@ -140,6 +142,51 @@ def test_a_run_keeps_each_flow(cli: Cli, tcp_path: Path) -> None:
     cli.ends(0, "report", run.path)
     explained = cli("explain", run.path).stdout
     assert "not known what limits it" in explained and "TCP chooses its own rate" in explained
+
+
+class HostNamespace:
+    """Run the program of each end in the namespace of this host."""
+
+    rate_bps = 100 * MBIT
+
+    def inside(self, _end: str, *command: str) -> list[str]:
+        return list(command)
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        ("kill -9 $$", "path was ended by SIGKILL"),
+        ("exit 3", "path ended with status 3"),
+        ("echo pump received 1 dropped 0", "reported 1 lcores, not 2"),
+        ("exec sleep 60", "path did not end within 500 ms"),
+    ],
+)
+def test_a_path_that_fails_at_its_end_fails_the_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str, reason: str
+) -> None:
+    program = tmp_path / "path"
+    program.write_text(f"#!/bin/sh\necho ready\ncat >{tmp_path}/input\n{end}\n")
+    program.chmod(0o755)
+    flow = {"begun_ns": 0, **dict.fromkeys(COLUMNS, 1)}
+    monkeypatch.setattr(flows, "_send", lambda *_arguments: {"flows": [flow], "kernel": {}})
+    monkeypatch.setattr(network, "END_LIMIT_S", 0.5)
+    params = Parameters(cores=1, organisation="corec", workload="io", flows=1, flow_size="1 kB")  # type: ignore[arg-type]
+    three: Any = HostNamespace()
+    with pytest.raises(TrialError, match=reason):
+        measure(three, program, params, [0], tmp_path / "log")
+
+
+def test_a_program_that_stops_within_a_line_does_not_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(network, "START_LIMIT_S", 0.5)
+    command = ["sh", "-c", "printf EAL:; cat >/dev/null"]
+    with pytest.raises(HostError, match="was not ready within 500 ms"), network.running(command):
+        pass
+
+
+def test_lines_before_ready_are_skipped_and_those_after_it_are_kept() -> None:
+    with network.running(["sh", "-c", "printf 'EAL\nready\nlast\n'; cat >/dev/null"]) as program:
+        assert network.last_words(program, "sh") == "last\n"
 
 
 def started(cli: Cli) -> subprocess.Popen[str]:

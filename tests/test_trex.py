@@ -3,6 +3,8 @@
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +18,8 @@ from run_helpers import Cli
 from ssh_host import SshHost
 from test_pktgen import LOADED
 
-from pollscope.testbeds.pair import trex
+from pollscope.node.client import NodeLost
+from pollscope.testbeds.pair import other_generator, trex, trex_there
 from pollscope.testbeds.pair.ssh import Remote
 
 
@@ -27,6 +30,7 @@ def trex_file(sshd: SshHost, folder: Path, **more: Any) -> Path:
     return written(folder / "two.yaml", pair_config(sshd, folder, driver="trex", trex=trex, **more))
 
 
+@pytest.mark.thorough
 def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     spec = cli.spec(LOADED.replace("generator_receives: false", "generator_receives: true"))
     run = cli.ran(spec, "--testbed", trex_file(sshd, tmp_path))
@@ -52,6 +56,7 @@ def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, t
     record = next(trial for trial in run.trials if trial["point"] == "load_pps=1000000.0")
     assert record["result"]["gen"]["lcores"][0]["trex_latency"] == {"average": 12.5, "total_max": 40}
     assert not sshd.connections()
+    assert not Path("/proc", (tmp_path / "trex/server").read_text().strip()).exists(), "the server ends with its script"
     if os.geteuid() == 0:  # TRex listens on all addresses, without a password: no other process reaches its ports
         assert (tmp_path / "trex/network").read_text().strip() != str(Path("/proc/self/ns/net").readlink())
 
@@ -69,7 +74,7 @@ def test_the_server_imports_nothing_from_the_folder_of_the_login(
     monkeypatch.setattr(trex, "root_command", root_command)
     config = trex.TrexConfig(folder=str(tmp_path), configuration="/etc/lab.yaml", cores=1, own_network=False)
     trex.Trex(Remote(host="there"), config, ("a", "b"), tmp_path / "log").end()
-    for name in ("json", "subprocess", "time", "typing"):
+    for name in ("json", "os", "signal", "socket", "subprocess", "time", "typing"):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
     subprocess.run([sys.executable, *started[0][1:3]], cwd=tmp_path, capture_output=True, check=False)
     assert not (tmp_path / "ran").exists()
@@ -82,6 +87,30 @@ def test_check_says_when_the_ports_of_the_server_are_open(
 ) -> None:
     done = cli("testbed", "check", trex_file(sshd, tmp_path, own_network=own_network), "--json")
     assert any(each["what"] == "TRex" and "4500" in each["text"] for each in json.loads(done.stdout)) is noted
+
+
+def test_another_server_is_not_taken_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = make_trex(tmp_path / "trex")
+    monkeypatch.setattr(sys, "argv", ["-c", str(folder), "/etc/lab.yaml", "1"])
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(signal, "signal", lambda *_arguments: None)
+    with socket.create_server(("127.0.0.1", 0)) as foreign:
+        monkeypatch.setattr(trex_there, "PORT", foreign.getsockname()[1])
+        monkeypatch.setattr(trex_there, "FREE_LIMIT_S", 0.1)
+        with pytest.raises(SystemExit):
+            trex_there.main()
+    assert "another server answers on port" in json.loads(capsys.readouterr().out)["refused"]
+    assert not (folder / "calls").exists()
+
+
+def test_a_program_that_only_closes_its_output_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(other_generator, "EPITAPH_LIMIT_S", 0.2, raising=False)
+    program = other_generator.SentProgram(["sh", "-c", "exec >&-; read line"], tmp_path / "log", "TRex")
+    with pytest.raises(NodeLost, match="TRex closed its output"):
+        program.answer(10)
+    program.end()
 
 
 @pytest.mark.thorough

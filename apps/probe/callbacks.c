@@ -8,8 +8,12 @@
 #include "dpdk.h"
 #include "grace.h"
 
-#define WAITING_WINDOWS 8 /* removed callbacks that may wait, in windows like the last one */
-#define WAITING_MIN     256
+/*
+ * Removed callbacks that may wait: those of this many windows like the last one, and some more. A callback waits for up to two grace
+ * periods of 1 s, in which the default settings have 40 windows. It takes 192 bytes of the program's hugepages.
+ */
+#define WAITING_WINDOWS 48
+#define WAITING_MIN     16384
 
 typedef const struct rte_eth_rxtx_callback *callback;
 

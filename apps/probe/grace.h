@@ -4,7 +4,8 @@
  *
  * A thread that DPDK's poll has taken into a callback runs until it leaves it: callbacks do not sleep. So a thread is outside if, since
  * the removal, it has used 1 ms of CPU time, or sleeps in the kernel, or has ended. A thread that was preempted inside a callback is
- * none of these, however long it waits for a CPU.
+ * none of these, however long it waits for a CPU. In a virtual machine, the CPU time of a running thread also grows while the host has
+ * stopped its CPU, until the host reports that time as stolen. A period therefore lasts at least 1 s.
  */
 #ifndef PROBE_GRACE_H
 #define PROBE_GRACE_H

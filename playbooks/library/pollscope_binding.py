@@ -70,6 +70,9 @@ class Binding(Setting):
 
     def write(self, target: str, state: dict[str, Any]) -> None:
         folder = self.devices.folder(target)
+        # The kernel would wait for the program's end, and no signal could end that wait.
+        if self.devices.driver(target) == DRIVER and (pid := self.devices.holder(target)):
+            raise HostError(f"process {pid} holds it through vfio (end the process first)")
         if self.devices.virtual_functions(target):
             self._write(folder / "sriov_numvfs", "0")  # unbinding would remove them without order
         if self.devices.driver(target) is not None:

@@ -155,18 +155,20 @@ def install(path: Path, missing: Sequence[str]) -> list[str]:
     journal = Journal.open_or_create(path, header(boot))
     earlier = journal.find(*KEY)
     ours = set(earlier.new) if earlier else set()
-    entry = journal.set(*KEY, None, sorted(ours | plan["Inst"] - before), boot)
+    # While APT waits for the lock, another package manager may install others.
+    planned = plan["Inst"] - before
+    entry = journal.set(*KEY, None, sorted(ours | planned), boot)
     try:
         apt("install", "--no-install-recommends", *missing)
     except HostError:
-        purge(sorted(installed() - before))
+        purge(sorted(installed() & planned))
         if earlier:
             journal.done(journal.set(*KEY, None, earlier.new), earlier.new)
         else:
             journal.restored(entry, "failed")
         journal.finish()
         raise
-    came = installed() - before
+    came = installed() & planned
     journal.done(journal.set(*KEY, None, sorted(ours | came)), sorted(ours | came))
     journal.close()
     return sorted(came)

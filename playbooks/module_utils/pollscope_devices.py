@@ -70,6 +70,20 @@ class Devices:
         link = self.folder(address) / "driver"
         return link.resolve().name if link.exists() else None
 
+    def holder(self, address: str) -> int | None:
+        """Return the pid of a process that has opened a device, or another one of its IOMMU group, through vfio."""
+        folder = self.folder(address)
+        group = (folder / "iommu_group").resolve().name
+        names = {group, f"noiommu-{group}", *(f"devices/{path.name}" for path in folder.glob("vfio-dev/*"))}
+        opened = {f"/dev/vfio/{name}" for name in names}
+        for process in sorted((self.root / "proc").glob("[0-9]*")):
+            with suppress(OSError):  # it has just ended
+                for link in (process / "fd").iterdir():
+                    with suppress(OSError):
+                        if str(link.readlink()) in opened:
+                            return int(process.name)
+        return None
+
     def refuse_management(self, addresses: Sequence[str]) -> None:
         """Refuse a NIC that connects this host to its management.
 

@@ -161,12 +161,17 @@ def _constants(tables: Sequence[pd.DataFrame]) -> list[str]:
 def compare_levels(run: RunFolder, factor: str, metrics: Sequence[str] | None) -> list[Difference]:
     """Return the differences between the first level of a factor and each other, with equal other factors.
 
+    The spec says which level is the first: names such as `old` and `new` have no other order.
+
     Raises:
         UsageError: an unknown metric, or a factor that the run did not sweep.
     """
     table = measured(current_table(run))
     factor = _swept(factor, factors(table), run)
-    return _moving(_of_levels(table, factor, metrics), metrics, f"no metric was measured at two levels of {factor}")
+    order = run.meta.get("spec", {}).get("factors", {}).get(factor, [])
+    return _moving(
+        _of_levels(table, factor, metrics, order), metrics, f"no metric was measured at two levels of {factor}"
+    )
 
 
 def compare_knobs(run: RunFolder) -> dict[str, list[Difference]]:
@@ -178,8 +183,10 @@ def compare_knobs(run: RunFolder) -> dict[str, list[Difference]]:
     return {name: differences for name, differences in found.items() if differences}
 
 
-def _of_levels(table: pd.DataFrame, factor: str, metrics: Sequence[str] | None) -> list[Difference]:
-    return [each for metric in _chosen(metrics) for each in _levels(by_point(table, metric), factor, metric)]
+def _of_levels(
+    table: pd.DataFrame, factor: str, metrics: Sequence[str] | None, order: Sequence[object] = ()
+) -> list[Difference]:
+    return [each for metric in _chosen(metrics) for each in _levels(by_point(table, metric), factor, metric, order)]
 
 
 def _swept(name: str, swept: Sequence[str], run: RunFolder) -> str:
@@ -265,9 +272,14 @@ def _relative(table: pd.DataFrame, pair: str, metric: str) -> tuple[pd.DataFrame
     return measured(pd.concat([others, pd.DataFrame(shares)], axis=1)), half
 
 
-def _levels(found: Sequence[PointValues], factor: str, metric: str) -> Iterator[Difference]:
+def _levels(found: Sequence[PointValues], factor: str, metric: str, order: Sequence[object]) -> Iterator[Difference]:
+    def place(sample: PointValues) -> int:
+        # A level may be a float where the spec has a whole number, and a word where it has a number.
+        level = sample.levels[factor]
+        return next((at for at, known in enumerate(order) if level in (known, str(known))), len(order))
+
     for label, members in groups(found, factor):
-        first, *others = members
+        first, *others = sorted(members, key=place)
         for other in others:
             word = factor.removeprefix(KNOB_PREFIX)
             names = tuple(f"{word} {level_text(factor, sample.levels[factor])}" for sample in (first, other))
@@ -325,6 +337,8 @@ def comparison_text(differences: Sequence[Difference]) -> str:
     lines = [
         "  ".join(cell.ljust(width) for cell, width in zip(row, [*widths, 0], strict=True)).rstrip() for row in rows
     ]
+    if any(each.ratio.within_blocks for each in differences):
+        lines.append("Ratios are geometric means within blocks, so the ratio of the two means may differ.")
     return "\n".join(
         [*lines, *verdict_lines(differences), *_flagged(differences), *_unfair(differences), *_host_state(differences)]
     )
@@ -369,7 +383,7 @@ def _flagged(differences: Sequence[Difference]) -> list[str]:
         )
     }
     disturbed, trials = (sum(counts) for counts in zip(*own.values(), strict=True))
-    return [f"{disturbed} of {trials} trials ({metric}) are flagged as disturbed."]
+    return [f"{disturbed} of {trials} trials ({metric}) are flagged."]
 
 
 def difference_rows(differences: Sequence[Difference]) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,13 @@ _PMU = re.compile(r"perf_event_open|\bPMU\b")
 # Why a claim is not measurable, by the words of its finding; the first that fits.
 _NEEDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"no valid trial"), "trials that did not fail"),
+    (re.compile(r"spaced as at 10 Gbit/s"), "a link of 10 Gbit/s"),
     (re.compile(r"claim is about|virtual NIC has no"), "a NIC with PCIe"),
     (_PMU, "a PMU"),
     (re.compile(r"\bSMT\b|smt-"), "SMT"),
     (re.compile(r"needs (?:about )?[\d.]+ [KMG]iB|hugepages"), "more memory"),
     (re.compile(r"needs? \d+ CPUs|core of its own"), "more CPUs"),
+    (re.compile(r"has 1 NUMA node"), "a second NUMA node"),
     (re.compile(r"collector|counter"), "counters of the host"),
     (re.compile(r"no fair sample"), "a quieter machine or longer windows"),
     (re.compile(r"suitable for a judgement"), "a load that the generator reaches"),
@@ -55,7 +57,12 @@ _TALLY_WORDS = {
 
 def tally(verdicts: Sequence[Verdict]) -> list[tuple[VerdictKind, str]]:
     """Return how many claims have which verdict: '7 agree', '3 disagree', '2 not measurable'."""
-    counts = Counter(verdict.kind for verdict in verdicts)
+    return tally_of(verdict.kind for verdict in verdicts)
+
+
+def tally_of(kinds: Iterable[VerdictKind]) -> list[tuple[VerdictKind, str]]:
+    """Return how often each verdict occurs, in words."""
+    counts = Counter(kinds)
     return [(kind, f"{counts[kind]} {words[counts[kind] > 1]}") for kind, words in _TALLY_WORDS.items() if counts[kind]]
 
 
@@ -75,11 +82,17 @@ def by_chance(verdicts: Sequence[Verdict]) -> str:
 
 def folded(verdicts: Sequence[Verdict]) -> str:
     """Return one sentence on what unmeasurable claims need; empty without such a claim."""
+    return ", ".join(
+        f"{counted(count, 'claim')} need{'s' if count == 1 else ''} {what}" for what, count in lacking(verdicts)
+    )
+
+
+def lacking(verdicts: Sequence[Verdict]) -> list[tuple[str, int]]:
+    """Return what unmeasurable claims need, and how many of them: the commonest first."""
     sentences = [each.finding.sentence for each in verdicts if each.kind is VerdictKind.NOT_MEASURABLE]
     unknown = "what this run does not have"
     needs = Counter(next((what for pattern, what in _NEEDS if pattern.search(each)), unknown) for each in sentences)
-    words = [f"{counted(count, 'claim')} need{'s' if count == 1 else ''} {what}" for what, count in needs.most_common()]
-    return ", ".join(words)
+    return needs.most_common()
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
@@ -135,7 +148,7 @@ def _of(
     for sentence, behind in find(run, data[~places(data).isin(unfit)] if len(data) else data):
         trials, flagged = sum(len(each.values) for each in behind), sum(each.flagged for each in behind)
         notes = ["modelled, not measured"] if run.modelled else []
-        notes += [f"{flagged} of {trials} trials were disturbed"] if flagged > _MOST_FLAGGED * trials else []
+        notes += [f"{flagged} of {trials} trials are flagged"] if flagged > _MOST_FLAGGED * trials else []
         yield f"{sentence} ({'; '.join([f'n = {min(len(each.values) for each in behind)}', *notes])})."
 
 
@@ -159,8 +172,8 @@ def _cost(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     light = _light(found)
     if light and repr(light.levels) in bursts and light.levels != found[-1].levels:
         costs = [
-            f"{value_text('cycles_per_packet_useful', each.estimate)} of useful work at {_load(each)} load, in bursts of "
-            f"{human_number(bursts[repr(each.levels)].estimate.value)}"
+            f"{value_text('cycles_per_packet_useful', each.estimate)} of useful work at {_load(each)} load, "
+            f"in bursts of {human_number(bursts[repr(each.levels)].estimate.value)}"
             for each in (light, found[-1])
         ]
         yield f"One packet takes {', and '.join(costs)}", [light, found[-1]]
@@ -179,17 +192,20 @@ def _many_queues(run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
             rates = [value_text("tx_pps", each.estimate) for each in (few, many)]
             queues = f"{many.levels['queues']} queues instead of {few.levels['queues']}"
             kept = f"leave {_range(left)} of the throughput"
-            yield f"With {words}, {queues} {kept}: {rates[0]} become {rates[1]}", [few, many]
+            means = f": {rates[0]} become {rates[1]}"
+            if left.within_blocks:
+                means = f" within blocks; the means of all trials are {rates[0]} and {rates[1]}"
+            yield f"With {words}, {queues} {kept}{means}", [few, many]
 
 
 def _latency(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     """Yield how the median latency grows with the number of queues."""
-    for _, found in groups(by_point(data, "latency_sent_p50_ns"), "queues"):
+    for where, found in _named_groups(by_point(data, "latency_sent_p50_ns")):
         few, many = found[0], found[-1]
         if many.levels["queues"] != few.levels["queues"]:
             values = [value_text("latency_sent_p50_ns", each.estimate) for each in (few, many)]
             at = f"{values[0]} with {_queues(few)} and {values[1]} with {_queues(many)}"
-            yield f"The median latency is {at}", [few, many]
+            yield f"The median latency{where and f', {where},'} is {at}", [few, many]
 
 
 def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
@@ -197,14 +213,21 @@ def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     idle = [each for each in by_point(data, "poll_rate_running_hz") if not each.levels.get(_LOAD)]
     nothing_came = bool((data["metric.rx_pps"].fillna(0) == 0).all())
     idle = [each for each in idle if _LOAD in each.levels or nothing_came]
-    for _, found in groups(idle, "queues"):
+    for where, found in _named_groups(idle):
         rates = [
             f"{value_text('poll_rate_running_hz', each.estimate)} of {_queues(each)}" for each in (found[0], found[-1])
         ]
-        yield f"Without traffic one core makes {' and '.join(dict.fromkeys(rates))}", [found[0], found[-1]]
+        yield f"Without traffic{where and f', {where},'} one core makes {' and '.join(dict.fromkeys(rates))}", [found[0], found[-1]]
 
 
 _FINDERS = (_tax, _cost, _many_queues, _latency, _poll_rate)
+
+
+def _named_groups(found: Sequence[PointValues]) -> Iterator[tuple[str, list[PointValues]]]:
+    """Yield the samples by rising queues, named by their other levels if there are several groups."""
+    parts = list(groups(found, "queues"))
+    for label, members in parts:
+        yield f"at {label}" if len(parts) > 1 else "", members
 
 
 def _by_load(data: pd.DataFrame, metric: str) -> list[PointValues]:
@@ -212,7 +235,9 @@ def _by_load(data: pd.DataFrame, metric: str) -> list[PointValues]:
     if f"metric.{metric}" not in data or _LOAD not in factors(data):
         return []
     found = by_point(data[~places(data).isin(unfair_samples(data, metric))], metric)
-    most = {float(each.levels[_LOAD]): each for each in sorted(found, key=lambda each: int(each.levels.get("queues", 1)))}
+    most = {
+        float(each.levels[_LOAD]): each for each in sorted(found, key=lambda each: int(each.levels.get("queues", 1)))
+    }
     return [most[load] for load in sorted(most) if load]
 
 

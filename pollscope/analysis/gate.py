@@ -4,23 +4,28 @@
 A condition has three outcomes at a point. It holds if the whole interval of the change lies beyond the bound; these
 intervals hold jointly with 95 % over all points, so that many points do not fail by chance more often than one. It does
 not hold if the 90 % interval lies on the other side, which errs in 5 % of cases; every point is judged by itself, so
-these intervals need no correction. Otherwise the intervals are too wide to decide.
+these intervals need no correction. Otherwise the intervals are too wide to decide. If the data decided when a run ended
+(`pollscope run --fail-if`), its intervals have a higher level.
 """
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from pollscope.analysis.compare import Difference, Missing
+from pollscope.analysis.claims.evaluate import level_of
+from pollscope.analysis.compare import Difference, Missing, compare_levels, missing_levels
 from pollscope.base.errors import UsageError
 from pollscope.base.units import human_number
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.stats.estimates import CONFIDENCE, NO_INTERVAL, Estimate, equivalence, more_values, together_confidence
+from pollscope.store.run_folder import RunFolder
 
 _FORM = "METRIC < NUMBER % or METRIC > NUMBER %, for instance 'rx_pps < -2 %'"
 _CONDITION = re.compile(r"\s*(?P<metric>\w+)\s*(?P<sign>[<>])\s*(?P<bound>[+-]?(\d+\.?\d*|\.\d+))\s*%\s*", re.ASCII)
+
+_SAME = Estimate(1.0, 1.0, 1.0, 0, "by definition")
 
 
 @dataclass(frozen=True)
@@ -51,12 +56,16 @@ class Condition:
 
 @dataclass(frozen=True)
 class Judged:
-    """Hold the outcome of a condition: one line per point where it holds, does not hold, or stays open."""
+    """Hold the outcome of a condition: one line per point where it holds, does not hold, or stays open.
+
+    `unseen_levels` holds the levels of the compared points that stay open, where both sides have a value.
+    """
 
     condition: Condition
     holds: tuple[str, ...]
     not_so: tuple[str, ...]
     unseen: tuple[str, ...]
+    unseen_levels: tuple[Mapping[str, object], ...] = ()
 
     def lines(self) -> list[str]:
         """Return the counts and, below them, the points where the condition holds or stays open."""
@@ -81,18 +90,28 @@ def condition(text: str) -> Condition:
     return Condition(metric, found["sign"] == "<", percent)
 
 
+def judge_levels(run: RunFolder, factor: str, conditions: Sequence[Condition]) -> list[Judged]:
+    """Judge each condition between the first level of a factor and each other one."""
+    metrics = list(dict.fromkeys(each.metric for each in conditions))
+    missing = missing_levels(run, factor, metrics)
+    return judge(conditions, compare_levels(run, factor, metrics), missing, level_of(run))
+
+
 def judge(
-    conditions: Sequence[Condition], differences: Sequence[Difference], missing: Sequence[Missing] = ()
+    conditions: Sequence[Condition],
+    differences: Sequence[Difference],
+    missing: Sequence[Missing] = (),
+    level: float = CONFIDENCE,
 ) -> list[Judged]:
     """Judge each condition at the points of its metric; it stays open where only the first side has a value."""
     looked_at = [(each, [other for other in differences if other.metric == each.metric]) for each in conditions]
-    confidence = together_confidence(CONFIDENCE, sum(len(found) for _, found in looked_at))
+    together = together_confidence(level, sum(len(found) for _, found in looked_at))
     lost = [[each for each in missing if each.metric == wanted.metric] for wanted in conditions]
-    return [_judged(each, found, left, confidence) for (each, found), left in zip(looked_at, lost, strict=True)]
+    return [_judged(each, found, left, together, level) for (each, found), left in zip(looked_at, lost, strict=True)]
 
 
 def _judged(
-    wanted: Condition, differences: Sequence[Difference], missing: Sequence[Missing], confidence: float
+    wanted: Condition, differences: Sequence[Difference], missing: Sequence[Missing], together: float, level: float
 ) -> Judged:
     if not differences and not missing:
         remedy = "choose another metric, or measure it again on both sides"
@@ -100,16 +119,17 @@ def _judged(
     holds: list[str] = []
     not_so: list[str] = []
     unseen = [f"{each.point}: cannot tell: {each.reason}" for each in missing]
+    levels: list[Mapping[str, object]] = []
     for each in differences:
-        ratio, alone = each.ratio_at(confidence), each.ratio_at(equivalence(CONFIDENCE))
+        ratio, alone, before = each.ratio_at(together), each.ratio_at(equivalence(level)), len(unseen)
         first_of_all_zero = len(each.samples[0].values) > 1 and not any(each.samples[0].values)
         if not each.is_fair:
             unseen.append(f"{each.point}: cannot tell: too many trials lack the metric for a fair sample")
         elif first_of_all_zero and each.second.has_interval and each.second.low > each.first.high:
             # The second side is certainly above 0: more than any percentage.
             (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
-        elif each.is_constant and each.first.n > 1:
-            not_so.append(f"{each.point}: the same in every trial")
+        elif each.is_constant and min(each.first.n, each.second.n) > 1:
+            (holds if wanted.holds(_SAME) else not_so).append(f"{each.point}: the same in every trial")
         elif reason := _why_unseen(each, alone):
             unseen.append(f"{each.point}: cannot tell: {reason}")
         elif wanted.holds(ratio):
@@ -118,7 +138,8 @@ def _judged(
             not_so.append(f"{each.point}: {_change(alone)}")
         else:
             unseen.append(f"{each.point}: cannot tell: {_change(alone)}, {more_values(alone, wanted.bound)}")
-    return Judged(wanted, tuple(holds), tuple(not_so), tuple(unseen))
+        levels += [sample.levels for sample in each.samples] if len(unseen) > before else []
+    return Judged(wanted, tuple(holds), tuple(not_so), tuple(unseen), tuple(levels))
 
 
 def _level(each: Difference) -> str:

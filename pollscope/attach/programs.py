@@ -2,7 +2,8 @@
 """Find running DPDK programs by their telemetry sockets, and say what a probe in them can and cannot see."""
 
 import re
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,7 @@ from pollscope.base.paths import BUILD_COMMAND, build_folder
 from pollscope.base.units import counted
 from pollscope.host.eal_folders import runtime_folder
 from pollscope.host.files import PROC, SYS, read_text
-from pollscope.host.telemetry_socket import TelemetrySocket, telemetry_sockets
+from pollscope.host.telemetry_socket import TelemetrySocket, socket_files
 from pollscope.knobs.probe import PLUGIN
 
 _WORKER = re.compile(r"worker-?(\d+)$")
@@ -27,6 +28,10 @@ _UNSEEN = {
     "/rawdev/list": "raw device",
 }
 _MOST_MEMZONES = 500
+# Time limits of one program's description of itself, and of a search for programs. A process may offer any number of
+# sockets, and may be silent on each.
+LOOK_LIMIT_S, SEARCH_LIMIT_S = 4.0, 20.0
+Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -67,25 +72,45 @@ class DpdkProgram:
     unseen: Sequence[str] = field(default=())
 
 
-def running_programs(sockets: Sequence[Path] = ()) -> list[DpdkProgram]:
-    """Return the programs behind sockets; default: all of this host, those in containers included."""
+def _ignore(_text: str) -> None:
+    """Drop a warning."""
+
+
+def running_programs(sockets: Sequence[Path] = (), warn: Warn = _ignore) -> list[DpdkProgram]:
+    """Return the programs behind sockets; default: all of this host, those in containers included.
+
+    `warn`: takes a sentence about the sockets that were left after SEARCH_LIMIT_S.
+    """
     # Mount namespaces may share a folder; one socket then has several paths.
-    found = {}
-    for path in sockets or [*telemetry_sockets(), *_in_containers()]:
+    found: dict[tuple[int, int], DpdkProgram | None] = {}
+    paths, deadline = sockets or [*socket_files(), *_in_containers()], time.monotonic() + SEARCH_LIMIT_S
+    for number, path in enumerate(paths):
+        if time.monotonic() > deadline:
+            warn(
+                f"{counted(len(paths) - number, 'telemetry socket')} not asked: the search took {SEARCH_LIMIT_S:.0f} s"
+            )
+            break
         with suppress(OSError):  # it has ended
             identity = path.stat().st_dev, path.stat().st_ino
             if identity not in found:
-                with TelemetrySocket(path) as connection:
+                found[identity] = None
+                with TelemetrySocket(path, deadline) as connection:
                     found[identity] = look_at(connection)
-    return list(found.values())
+    return [program for program in found.values() if program is not None]
 
 
 def _in_containers(proc: Path = PROC) -> list[Path]:
-    """Return the sockets in other mount namespaces, each by the root folder of one of its processes."""
-    own = (proc / "self/ns/mnt").stat().st_ino
+    """Return the sockets in other mount namespaces, each by the root folder of one of its processes.
+
+    Any user can make a user namespace and fill the mount namespaces in it, so those of other user namespaces are left
+    out.
+    """
+    own, own_user = ((proc / "self/ns" / name).stat().st_ino for name in ("mnt", "user"))
     roots: dict[int, Path] = {}
     for process in proc.glob("[0-9]*"):
         with suppress(OSError):  # it has ended, or is another user's
+            if (process / "ns/user").stat().st_ino != own_user:
+                continue
             roots.setdefault((process / "ns/mnt").stat().st_ino, process / "root")
     roots.pop(own, None)
     found = []
@@ -93,12 +118,12 @@ def _in_containers(proc: Path = PROC) -> list[Path]:
         with suppress(OSError):
             # A link /var/run -> /run would lead to the folder of this host.
             folders = [root / "run", *([] if (root / "var/run").is_symlink() else [root / "var/run"])]
-            found += [path for folder in folders for path in telemetry_sockets(runtime=folder / "dpdk")]
+            found += [path for folder in folders for path in socket_files(runtime=folder / "dpdk")]
     return found
 
 
-def find_program(word: str, socket: Path | None = None) -> Path:
-    """Return the socket of a program, given by file prefix, process name, pid or path.
+def find_program(word: str, socket: Path | None = None, warn: Warn = _ignore) -> Path:
+    """Return the socket of a program, given by file prefix, process name, pid or path; `warn` as `running_programs`.
 
     Raises:
         UsageError: no program or several are meant.
@@ -113,7 +138,7 @@ def find_program(word: str, socket: Path | None = None) -> Path:
             reason = error.strerror or str(error)
             remedy = "pollscope attach --list shows the programs of this host"
             raise HostError(f"no DPDK program answers: {reason}", str(path), remedy) from error
-    programs = running_programs()
+    programs = running_programs((), warn)
     meant = [each for each in programs if word in (each.prefix, each.name, str(each.pid))]
     if len(meant) == 1:
         return meant[0].socket
@@ -128,12 +153,16 @@ def look_at(connection: TelemetrySocket) -> DpdkProgram:
     """Return a program's description of itself.
 
     Raises:
-        OSError: it does not answer, or not like DPDK.
+        OSError: it does not answer within LOOK_LIMIT_S, or not like DPDK.
     """
+    until = connection.deadline
+    connection.deadline = min(until, time.monotonic() + LOOK_LIMIT_S)
     try:
         return _look_at(connection)
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, LookupError, OverflowError) as error:
         raise OSError(f"its replies are not those of DPDK: {error}") from error
+    finally:
+        connection.deadline = until
 
 
 def _look_at(connection: TelemetrySocket) -> DpdkProgram:

@@ -5,13 +5,13 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from pollscope.attach.programs import DpdkProgram
 from pollscope.attach.recording import AttachedRun, trial_id
-from pollscope.base.errors import HostError, TrialError
+from pollscope.base.errors import DiskError, HostError, TrialError
 from pollscope.collectors.registry import create
 from pollscope.host.placement import room_beside
 from pollscope.node.observation import CounterReading, Observer, ThreadShare, shares
@@ -81,6 +81,7 @@ def record(
 
     Raises:
         TrialError: the program ended; the trials until then are kept.
+        DiskError: the disk takes no more; the trials until then are kept.
         KeyboardInterrupt: after noting it in the run folder.
     """
     trials = trials_of(seconds)
@@ -94,6 +95,11 @@ def record(
             )
             refresh(readings, recording.append(repeat, readings, extra))
             last = readings[-1]
+    except DiskError as error:
+        with suppress(DiskError):  # the folder may be gone
+            recording.finish("failed", error.what)
+        remedy = "free disk space and attach again; the trials until then are kept"
+        raise DiskError(error.what, error.where, remedy) from error
     except HostError as error:
         recording.fail(repeat, last.t_ns, str(error))
         recording.finish("failed", str(error))

@@ -4,7 +4,7 @@
 import json
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -69,26 +69,26 @@ def attach(
     if list_programs or (program is None and socket is None):
         if program or out or metrics or collect:
             raise UsageError("--list only lists programs", remedy="omit the other options")
-        _list(running_programs([socket] if socket else ()), as_json)
+        _list(running_programs([socket] if socket else (), say), as_json)
         return
     _check(seconds, out, metrics, collect or ())
-    path = find_program(program or "", socket)
-    try:
-        with TelemetrySocket(path) as connection:
+    path = find_program(program or "", socket, say)
+    with ExitStack() as stack:
+        try:
+            connection = stack.enter_context(TelemetrySocket(path))
             found = look_at(connection)
-            if not found.probe:
-                raise HostError("no probe plug-in is in this program", found.name, found.advice)
-            with Probe(connection) as probe:
-                observer = Observer(connection, probe)
-                with beside(polling_cpus(observer)):
-                    view = _View(found, metrics, quiet=as_json)
-                    if out is None:
-                        _live(observer, view, seconds, as_json)
-                    else:
-                        assert seconds is not None
-                        _record(observer, view, seconds, out, collect or (), as_json)
-    except OSError as error:
-        raise HostError(f"the program does not answer: {error}", str(path)) from error
+        except OSError as error:
+            raise HostError(f"the program does not answer: {error}", str(path)) from error
+        if not found.probe:
+            raise HostError("no probe plug-in is in this program", found.name, found.advice)
+        observer = Observer(connection, stack.enter_context(Probe(connection)))
+        stack.enter_context(beside(polling_cpus(observer)))
+        view = _View(found, metrics, quiet=as_json)
+        if out is None:
+            _live(observer, view, seconds, as_json)
+        else:
+            assert seconds is not None
+            _record(observer, view, seconds, out, collect or (), as_json)
 
 
 def _check(seconds: float | None, out: Path | None, metrics: Path | None, collectors: Sequence[str]) -> None:
@@ -110,21 +110,31 @@ class _View:
     def __init__(self, program: DpdkProgram, metrics: Path | None, quiet: bool) -> None:
         self.program, self._metrics, self._quiet = program, metrics, quiet
         self._history: dict[int, list[float]] = {}
+        self._warned = False
+
+    def _write_metrics(self, threads: Sequence[ThreadShare]) -> None:
+        """Rewrite the file for Prometheus. A full disk there does not end the observation."""
+        if self._metrics is None:
+            return
+        try:
+            openmetrics.write(self._metrics, self.program, threads)
+        except HostError as error:
+            if not self._warned:
+                say(str(error))
+            self._warned = True
 
     def refresh(self, _readings: Sequence[CounterReading], threads: Sequence[ThreadShare]) -> None:
         """Show the latest state."""
         for each in threads:
             if not isinstance(each.classes, str):
                 self._history.setdefault(each.counts.index, []).append(each.classes.tax.value)
-        if self._metrics is not None:
-            openmetrics.write(self._metrics, self.program, threads)
+        self._write_metrics(threads)
         if not self._quiet and sys.stdout.isatty():
             _show(table.lines(self.program, threads, self._history))
 
     def end(self, threads: Sequence[ThreadShare]) -> None:
         """Print the whole observation."""
-        if self._metrics is not None:
-            openmetrics.write(self._metrics, self.program, threads)
+        self._write_metrics(threads)
         lines = table.lines(self.program, threads, self._history)
         if sys.stdout.isatty():
             _show(lines)

@@ -13,15 +13,15 @@ from pollscope.analysis.compare import (
     compare_runs,
     comparison_text,
     missing_in_second,
-    missing_levels,
 )
 from pollscope.analysis.figures import Target, save_comparison
-from pollscope.analysis.gate import Condition, Judged, condition, judge
+from pollscope.analysis.gate import Condition, Judged, condition, judge, judge_levels
 from pollscope.analysis.point_values import viewed
 from pollscope.analysis.run_differences import differences_of
-from pollscope.base.errors import ExitCode, UsageError
+from pollscope.base.errors import UsageError
+from pollscope.cli.gate import code_of
 from pollscope.cli.outputs import figure_out
-from pollscope.cli.words import MetricNames, StatName, WithoutFlagged, echo, say_unfinished
+from pollscope.cli.words import FailIf, MetricNames, StatName, WithoutFlagged, echo, say_unfinished
 from pollscope.store.find import find_run
 from pollscope.store.run_folder import RunFolder, read_run
 
@@ -41,15 +41,7 @@ def compare(
     out: Annotated[
         Path, typer.Option("--out", metavar="DIR|FILE", help="Folder for the figure, or one file such as x.pdf.")
     ] = Path("figures"),
-    fail_if: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--fail-if",
-            metavar="'METRIC < NUMBER %'",
-            help="End with 1 where the change from the first to the second is below (<) or above (>) the bound, by its "
-            "whole interval, and with 4 where no such change could have been seen; repeatable.",
-        ),
-    ] = None,
+    fail_if: FailIf = None,
 ) -> None:
     """Compare two runs, or the levels of a factor, side by side with 95 % intervals.
 
@@ -68,12 +60,8 @@ def compare(
     judged = _judged(conditions, folders, by)
     _show(folders, differences)
     _draw(folders, by, differences, target)
-    for verdict in judged:
-        echo(verdict.lines())
-    if any(verdict.holds for verdict in judged):
-        raise typer.Exit(ExitCode.TRIALS_FAILED)
-    if any(verdict.unseen for verdict in judged):
-        raise typer.Exit(ExitCode.UNSEEN)
+    if code := code_of(judged):
+        raise typer.Exit(code)
 
 
 def _compared(runs: list[str]) -> list[RunFolder]:
@@ -94,10 +82,9 @@ def _judged(conditions: list[Condition], folders: list[RunFolder], by: str | Non
     metrics = list(dict.fromkeys(each.metric for each in conditions))
     if not metrics:
         return []
-    if by is None:
-        missing = missing_in_second(folders[0], folders[1], metrics)
-    else:
-        missing = missing_levels(folders[0], by, metrics) if by != "pair" else []
+    if by is not None and by != "pair":
+        return judge_levels(folders[0], by, conditions)
+    missing = missing_in_second(folders[0], folders[1], metrics) if by is None else []
     return judge(conditions, _differences(folders, by, metrics), missing)
 
 

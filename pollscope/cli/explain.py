@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from pollscope.analysis.explain import Diagnosis, StageFinding, explain_paper, explain_run
+from pollscope.analysis.explain.diagnosis import EMPTY_POLLS, OFFERED_LOAD
 from pollscope.analysis.littles_law import paper_arithmetic
 from pollscope.base.errors import UsageError
 from pollscope.base.units import counted, human_number
@@ -57,19 +58,32 @@ def _lines(of: str, points: Sequence[Diagnosis], every: bool) -> Iterator[str]:
     absent = [{(each.stage, each.evidence) for each in point.findings if each.kind == "absent"} for point in points]
     every_stage = [(each.stage, each.evidence) for each in (points[0].findings if points else ())]
     everywhere = [key for key in every_stage if all(key in others for others in absent)]
+    if idle := sum(point.idle for point in points):
+        yield f"{EMPTY_POLLS} ({idle} of {counted(len(points), 'point')})"
     for point in points:
         yield ""
-        yield f"{point.label}{_trials(point.trials, point.flagged)}: {point.summary}"
+        yield f"{point.label}{_trials(point.trials, point.flagged)}: {_rate(point) or point.summary}"
         for finding in sorted(point.findings, key=lambda each: ORDER.index(each.kind)):
-            if (finding.stage, finding.evidence) not in everywhere and (every or finding.kind != "not"):
+            if (finding.stage, finding.evidence) not in everywhere and _shown(point, finding, every):
                 yield from _finding(finding)
-        if clear := [finding.stage for finding in point.findings if finding.kind == "not" and not every]:
+        clear = [finding.stage for finding in point.findings if finding.kind == "not" and not (every or point.idle)]
+        if clear:
             yield f"  {'does not limit':{_WIDTH}} {', '.join(clear)}"
     if everywhere:
         yield ""
         yield "absent at every point:"
     for stage, evidence in everywhere:
         yield _absent(stage, evidence)
+
+
+def _rate(point: Diagnosis) -> str:
+    """Return the poll rate of a point where nothing is sent, as the rule of the offered load states it."""
+    [load] = [finding for finding in point.findings if finding.stage == OFFERED_LOAD]
+    return ", ".join(load.evidence[1:]) if point.idle else ""
+
+
+def _shown(point: Diagnosis, finding: StageFinding, every: bool) -> bool:
+    return every or not (finding.kind == "not" or (point.idle and finding.stage == OFFERED_LOAD))
 
 
 def _arithmetic() -> Iterator[str]:

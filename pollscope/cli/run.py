@@ -3,12 +3,14 @@
 
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from pollscope.base.errors import ExitCode, UsageError
+from pollscope.cli.gate import Gate
 from pollscope.cli.missing import say_missing
 from pollscope.cli.run_steps import (
     Ended,
@@ -20,9 +22,20 @@ from pollscope.cli.run_steps import (
     settings_until_decided,
 )
 from pollscope.cli.summary import failed_claims, show_summary
-from pollscope.cli.words import OptionalSpecs, QuickFlag, Setting, TestbedName, say, say_of, specs_of, split_words
+from pollscope.cli.words import (
+    FailIf,
+    OptionalSpecs,
+    QuickFlag,
+    Setting,
+    TestbedName,
+    say,
+    say_of,
+    specs_of,
+    split_words,
+)
 from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.run.execution import RunOutcome
+from pollscope.run.looks import Judge
 from pollscope.run.run import new_run_folder, resume_run, start_run
 from pollscope.spec import LoadedSpec, Overrides, load_file
 from pollscope.store.find import RESULTS, find_run
@@ -58,6 +71,13 @@ def run(
             help="Measure the points of open claims further, for at most this time (10m): repeats={until: verdicts}.",
         ),
     ] = None,
+    fail_if: FailIf = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--by", metavar="FACTOR", help="Judge --fail-if from this factor's first level to each other one."
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait while another run holds this host, then start.")] = False,
 ) -> None:
     """Measure specs, each into a run folder of its own: OUT/SPEC-NAME/RUN-ID.
@@ -68,6 +88,9 @@ def run(
     A run ends when three trials in a row have failed for one reason, or when 20 tries have failed (`failures` in the
     spec). A point of which two trials have failed for one reason is not tried again until --resume.
 
+    With --fail-if, --by and --until-decided the run ends when the conditions are decided at every point, when one of
+    them holds at any point, or when the time is over. The exit code is that of `compare --fail-if`.
+
     Of several specs, those that this testbed cannot host are skipped, and the output ends with one line per spec. The
     exit code is then the highest of the specs that ran. If none ran, it is 3, or 2 if the specs name other testbeds.
     """
@@ -75,13 +98,20 @@ def run(
         what = "a run is resumed without specs" if specs else "give specs to run, or --resume RUN"
         raise UsageError(what, "--resume" if specs else "", "pollscope run --help")
     shown = [metric_dictionary()[name].name for name in split_words(columns)]
+    gate = Gate.asked(fail_if, by, has_end=bool(until_decided or resume))
+    judge = open_claims if gate is None else gate.open
     if resume is not None:
         if quick or settings or dask or until_decided:
             raise UsageError("--resume uses the run's own settings", remedy="omit the other options")
-        _leave([_resume(find_run(resume), restore_first, testbed, wait, shown)])
+        resumed = find_run(resume)
+        _leave([_gated(_resume(resumed, restore_first, testbed, wait, shown, judge), resumed, gate)])
         return
-    settings = [*(settings or ()), *settings_until_decided(until_decided)]
+    settings = [*(settings or ()), *settings_until_decided(until_decided), *(gate.settings if gate else ())]
     loaded = _checked(specs or [], Overrides(quick, tuple(settings)))
+    if gate is not None:
+        if len(loaded) > 1:
+            raise UsageError("judges one spec", "--fail-if", "run the specs one by one")
+        gate.require_factor(*loaded.values())
     place = testbed or DEFAULT
     with closing(make_testbed(place)) as named:  # an unknown name ends the command here
         for each in loaded.values():
@@ -91,14 +121,14 @@ def run(
         with closing(make_testbed(place)) as chosen:
             if dask is not None:
                 _compute_on(dask, chosen)
-            return _report(start_run(each, chosen, folder, say, restore_first, wait, open_claims), shown)
+            return _report(start_run(each, chosen, folder, say, restore_first, wait, judge), shown)
 
     if len(loaded) == 1:
         (only,) = loaded.values()
         folder = new_run_folder(out, only.spec.name)
         with said_how_to_go_on(folder):
             ended = run_one(only, folder)
-        _leave([ended])
+        _leave([_gated(ended, folder, gate)])
     else:
         options = [*_options(testbed, quick, out, settings, restore_first), *(["--dask", dask] if dask else [])]
         options += ["--wait"] if wait else []
@@ -123,7 +153,13 @@ def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:
     return loaded
 
 
-def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool, columns: Sequence[str]) -> Ended:
+def _gated(ended: Ended, folder: Path, gate: Gate | None) -> Ended:
+    return ended if gate is None or ended.skipped else replace(ended, code=gate.code(folder, ended.code))
+
+
+def _resume(
+    folder: Path, restore_first: bool, testbed: str | None, wait: bool, columns: Sequence[str], judge: Judge
+) -> Ended:
     """Complete a run; if it is already complete, say so and measure nothing."""
     if complete_already(folder):
         say(f"{folder}: is complete; nothing is left to measure")
@@ -131,7 +167,7 @@ def _resume(folder: Path, restore_first: bool, testbed: str | None, wait: bool, 
         say(next_steps(folder))
         return Ended(f"was complete: {folder}")
     with said_how_to_go_on(folder):
-        return _report(resume_run(folder, say, restore_first, testbed, wait, open_claims), columns)
+        return _report(resume_run(folder, say, restore_first, testbed, wait, judge), columns)
 
 
 def _options(testbed: str | None, quick: bool, out: Path, settings: Sequence[str], restore_first: bool) -> list[str]:

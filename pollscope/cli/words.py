@@ -63,6 +63,15 @@ StatName = Annotated[
     Literal["mean", "median"],
     typer.Option("--stat", help="Statistic of the numbers shown: median, with a dot per trial in figures."),
 ]
+FailIf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fail-if",
+        metavar="'METRIC < NUMBER %'",
+        help="End with 1 where the change from the first to the second is below (<) or above (>) the bound, by its "
+        "whole interval, and with 4 where no such change could have been seen; repeatable.",
+    ),
+]
 WithoutFlagged = Annotated[bool, typer.Option("--without-flagged", help="Leave flagged trials out of the numbers.")]
 
 

@@ -18,6 +18,7 @@ from pollscope.host.memory import hugepages, meminfo_bytes
 from pollscope.host.nic_metadata import nic_metadata
 
 _Value = Any
+MACHINE_ID = Path("/etc/machine-id")
 # Compiler versions as gcc and clang write them into the section .comment.
 _COMPILER = re.compile(rb"GCC: \([^)\0]{1,80}\) [\d.]+|[\w ]{0,40}clang version [\d.]+[^\0\n]{0,60}")
 
@@ -31,6 +32,8 @@ def host_metadata(proc: Path = PROC, sys: Path = SYS) -> dict[str, _Value]:
     """Return the properties of the machine that results depend on; unknown ones are `{"absent": reason}`."""
     info = cpuinfo(proc)
     return {
+        "hostname": platform.node(),
+        "machine_id": machine_id(),
         "cpu_model": info.get("model name", platform.machine()),
         "cpu_vendor": info.get("vendor_id", absent("/proc/cpuinfo has no vendor_id")),
         "cpu_family_model_stepping": "/".join(info.get(key, "?") for key in ("cpu family", "model", "stepping")),
@@ -57,6 +60,12 @@ def host_metadata(proc: Path = PROC, sys: Path = SYS) -> dict[str, _Value]:
         "hypervisor": hypervisor(proc, sys),
         "isolated_cpus": read_text(sys / "devices/system/cpu/isolated") or "none",
     }
+
+
+def machine_id(file: Path = MACHINE_ID) -> _Value:
+    """Return a digest of the machine's id, which itself must not be published (machine-id(5))."""
+    found = read_text(file)
+    return hashlib.sha256(f"pollscope {found}".encode()).hexdigest()[:16] if found else absent(f"no {file}")
 
 
 def cpu_flags(proc: Path = PROC) -> dict[str, bool]:

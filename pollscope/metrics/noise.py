@@ -110,10 +110,16 @@ def _waiting(limits: Limits, record: Part, idle: Set[str]) -> Iterator[Flag]:
             )
             text = (
                 f"lcore {lcore} waited for its CPU for {how_long}, because "
-                f"something else ran there (limit {human_share(limits.max_waiting)}): "
+                f"{_ran_instead(record, lcore)} ran there (limit {human_share(limits.max_waiting)}): "
                 "this looks like polling or like loss"
             )
             yield {"name": "noise:waiting", "text": text}
+
+
+def _ran_instead(record: Part, lcore: str) -> str:
+    with suppress(NotMeasured):
+        return at(record, ("host", "ran_instead", lcore)).text()
+    return "something else"
 
 
 def _corunner_waiting(limits: Limits, record: Part) -> Iterator[Flag]:

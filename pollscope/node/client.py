@@ -136,6 +136,7 @@ class NodeClient:
         self._sequence = 0
         self._writing, self._ended = threading.Lock(), threading.Event()
         with log.open("ab") as stderr:
+            self._log_begin = stderr.tell()
             try:
                 # Ctrl-C on the terminal must reach the runner alone, which then ends the node in order.
                 self._process = subprocess.Popen(
@@ -168,9 +169,7 @@ class NodeClient:
             self.hello = self.wait_event(("hello",), limit_s)
         except NodeLost as error:
             self.end()
-            raise HostError(
-                f"{self._who} {DID_NOT_START}: {error.what}", str(self.log), _last_lines(self.log)
-            ) from error
+            raise HostError(f"{self._who} {DID_NOT_START}: {error.what}", str(self.log), self._last_lines()) from error
         if self.hello.get("protocol") != PROTOCOL:
             self.end()
             raise HostError(
@@ -299,6 +298,14 @@ class NodeClient:
             raise NodeLost(f"{self._who} sent more than {LINE_LIMIT_BYTES >> 20} MiB of unrequested messages")
         return True
 
+    def _last_lines(self) -> str:
+        """Return the end of this node's own part of the log, which other nodes may have begun."""
+        with self.log.open("rb") as log:
+            log.seek(self._log_begin)
+            # EAL prints its whole usage after a wrong option. The error stands before it.
+            said = log.read().decode(errors="replace").partition("\nUsage:")[0].strip().splitlines()
+        return " | ".join(line for line in said[-2:] if line.strip())
+
     def _epitaph(self) -> str:
         try:
             status = self._process.wait(_TERMINATE_LIMIT_S)
@@ -343,9 +350,3 @@ class ClientOwner:
 def _close(pipe: IO[bytes]) -> None:
     with contextlib.suppress(BrokenPipeError):  # unsent data is of no use to a node that has ended
         pipe.close()
-
-
-def _last_lines(log: Path) -> str:
-    # EAL prints its whole usage after a wrong option. The error stands before it.
-    said = log.read_text(errors="replace").partition("\nUsage:")[0].strip().splitlines()
-    return " | ".join(line for line in said[-2:] if line.strip())

@@ -119,7 +119,7 @@ class Observer:
         try:
             ports = self._connection.value("/ethdev/list") or []
             found = {int(port): self._connection.value(f"/ethdev/stats,{port}") for port in ports}
-        except (OSError, TypeError, ValueError) as error:
+        except (OSError, TypeError, ValueError, OverflowError) as error:
             raise HostError(f"the program is gone or does not answer: {error}", str(self._connection.path)) from error
         return {
             port: {name: stats[name] for name in _PORT_COUNTERS if type(stats.get(name)) is int}

@@ -30,6 +30,7 @@ from pollscope.host.corunner_placement import place_corunners
 from pollscope.host.cpus import Cpu, online_cpus
 from pollscope.host.disk_folder import folder_on_disk
 from pollscope.host.eal_folders import remove_stale_folders
+from pollscope.host.lock import InUse
 from pollscope.host.metadata import build_metadata, host_metadata
 from pollscope.host.placement import Wanted, place, room_beside
 from pollscope.host.restore import signals_put_off
@@ -84,7 +85,7 @@ class Agent:
             reply = handler(self, **fields)
         except PollscopeError as error:
             failed = {"exit_code": error.exit_code, "what": error.what, "where": error.where, "remedy": error.remedy}
-            reply = {"failed": failed}
+            reply = {"failed": failed | {"in_use": isinstance(error, InUse)}}
         except (OSError, TypeError, LookupError) as error:
             reply = {"failed": {"exit_code": ExitCode.HOST, "what": str(error), "where": "", "remedy": ""}}
         return {"id": request.get("id"), "ok": True, **reply}

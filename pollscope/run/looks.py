@@ -22,10 +22,10 @@ from pollscope.stats.sequential import look_confidence
 
 @dataclass(frozen=True)
 class OpenClaim:
-    """A claim that is not decided yet.
+    """A claim, or a condition of `--fail-if`, that is not decided yet.
 
     Attributes:
-        claim: its id.
+        claim: its id, or the condition.
         waits_for: its present finding.
         levels: the points behind it, each by levels of its factors; none if it is not known.
     """
@@ -35,8 +35,8 @@ class OpenClaim:
     levels: Sequence[Mapping[str, object]]
 
 
-# Reads a run folder; returns the open claims at the level that its run.json holds.
-Judge = Callable[[Path], Sequence[OpenClaim]]
+# Reads a run folder and the repeats below a number; returns the open claims at the level that its run.json holds.
+Judge = Callable[[Path, int], Sequence[OpenClaim]]
 
 
 def declared_repeats(plan: Plan) -> int:

@@ -15,7 +15,7 @@ from pollscope.knobs import Knobs
 from pollscope.plan.plan import Plan, plan_parts
 from pollscope.run.execution import Execution, RunOutcome
 from pollscope.run.looks import Judge
-from pollscope.run.trace_identity import refuse_another_machine
+from pollscope.run.trace_identity import refuse_another_config, refuse_another_machine
 from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.spec.points import Point
 from pollscope.store.own_folder import require_own
@@ -82,7 +82,7 @@ def resume_run(
     Raises:
         UsageError: not a run folder, one of another format, one that is not this user's own, or a testbed's file that
             was not confirmed.
-        HostError: it was begun on another machine, kernel or build, or on other CPUs; or it is still running.
+        HostError: it was begun on another testbed, machine, kernel or build, or on other CPUs; or it is still running.
     """
     stored = read_run(path)
     require_own(path)
@@ -115,6 +115,7 @@ def _resumed(
     judge_claims: Judge | None,
 ) -> RunOutcome:
     path = stored.path
+    refuse_another_config(stored.meta, testbed.config.digests(), str(path))
     testbed.check()
     parts = testbed.parts
     plans = plan_parts(

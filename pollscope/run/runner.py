@@ -331,8 +331,10 @@ class Runner:
         while True:
             self.testbed.end_block()
             last = made >= looks.declared or time.monotonic() >= end_s
+            if last:  # an interrupted part of the run may have made repeats after its last look
+                made = max([made, *(kept.repeat + 1 for kept in self._kept.values() if kept.kind == "measure")])
             self._writer.update(looks=looks.take(made, last=last))
-            open_claims = self._judge_claims(self._writer.folder)
+            open_claims = self._judge_claims(self._writer.folder, made)
             if not open_claims:
                 return
             if last:
@@ -345,10 +347,10 @@ class Runner:
                 made += min(2, target - made)
         names = ", ".join(claim.claim for claim in open_claims)
         why = "the declared maximum" if made >= looks.declared else "the given time"
-        self.warnings.append(f"{counted(len(open_claims), 'claim')} still open after {made} repeats, {why}: {names}")
+        self.warnings.append(f"{counted(len(open_claims), 'verdict')} still open after {made} repeats, {why}: {names}")
 
     def _say_open(self, open_claims: Sequence[OpenClaim], made: int, points: int) -> None:
-        what = f"after {made} repeats {counted(len(open_claims), 'claim')} open, {counted(points, 'point')} continue"
+        what = f"after {made} repeats {counted(len(open_claims), 'verdict')} open, {counted(points, 'point')} continue"
         self._progress.say("; ".join([what, *(f"{each.claim}: {each.waits_for}" for each in open_claims)]))
 
     def _extra_repeats(self) -> range:

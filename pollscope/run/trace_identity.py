@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check that a run is resumed as it began: machine, kernel, node program, CPUs, traces."""
+"""Check that a run is resumed as it began: testbed's file, machine, kernel, node program, CPUs, traces."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,6 +9,8 @@ from pollscope.store.trial_record import TrialRecord
 
 # Metadata that no knob of a run changes. The command line and the number of hugepages are not among them.
 _HOST_METADATA = (
+    "hostname",
+    "machine_id",
     "cpu_model",
     "cpu_family_model_stepping",
     "cpus",
@@ -22,6 +24,19 @@ _HELLO_METADATA = ("version", "dpdk")
 # Of a trace, whatever is made of its sizes at a point's MTU.
 _TRACE_METADATA = ("packets", "flows", "duration_ns")
 REMEDY = "start a new run; pollscope compare shows the two side by side"
+
+
+def refuse_another_config(meta: Mapping[str, Any], config: Mapping[str, str], run: str) -> None:
+    """Compare the keys of the testbed's file in run.json with the present ones.
+
+    Raises:
+        HostError: the file has other values.
+    """
+    before = meta["testbed"].get("config") or {}
+    changed = sorted(key for key in before.keys() & config.keys() if before[key] != config[key])
+    if changed:
+        what = f"its testbed has changed: {', '.join(changed)} in {meta['testbed']['file']}"
+        raise HostError(what, run, f"put the old values back, or {REMEDY}")
 
 
 def refuse_another_machine(meta: Mapping[str, Any], machine: Mapping[str, Any], run: str) -> None:

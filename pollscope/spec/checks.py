@@ -75,7 +75,9 @@ _SHAPES = {"FB", "SQ"}
 
 
 def _programs(spec: Spec) -> Found:
-    names = _values(spec, "program")
+    names, others = _values(spec, "program"), [kind for kind in spec.testbeds if kind != "loopback"]
+    if others and _values(spec, "node") != (None,):
+        yield _place(spec, "node"), f"another build runs on loopback only, not on {others[0]}"
     if not spec.dut:
         if names != (None,):
             yield _place(spec, "program"), "is for a spec with programs under `dut`; this one has none"
@@ -87,7 +89,7 @@ def _programs(spec: Spec) -> Found:
             yield ("dut",), f"has {len(spec.dut)} programs: name one in parameters.program, or sweep factors.program"
         elif name is not None and name not in spec.dut:
             yield _place(spec, "program"), f"'{name}' is not under dut{did_you_mean(str(name), list(spec.dut))}"
-    if others := [kind for kind in spec.testbeds if kind != "loopback"]:
+    if others:
         yield ("testbeds",), f"a program under dut runs on loopback only, not on {others[0]}"
     yield from _unused(spec)
 

@@ -24,6 +24,7 @@ class _Testbed(_MetaPart):
     kind: str = ""
     file: str = ""
     shared_tsc: bool | None = None
+    config: dict[str, str] = {}
 
 
 class _Overrides(_MetaPart):

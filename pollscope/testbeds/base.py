@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Define the interface of testbeds: say which points can be hosted, and measure a trial. Runs use nothing else."""
 
+import hashlib
+import json
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -25,10 +27,17 @@ if TYPE_CHECKING:
 
 # GEN_LCORES_MAX of apps/node/gen/config.h.
 MOST_GENERATOR_LCORES = 8
+_DIGEST_DIGITS = 16
 
 
 class TestbedConfig(StrictModel):
     """The file of a testbed; each kind has its own keys and `kind: Literal[NAME]`."""
+
+    def digests(self) -> dict[str, str]:
+        """Return key -> digest of its value, by which a resumed run knows the testbed again."""
+        values = self.model_dump(mode="json")
+        texts = {key: json.dumps(value, sort_keys=True) for key, value in values.items()}
+        return {key: hashlib.sha256(text.encode()).hexdigest()[:_DIGEST_DIGITS] for key, text in texts.items()}
 
 
 @dataclass(frozen=True)
@@ -215,8 +224,9 @@ class Testbed(ABC):
         return Knobs()
 
     def describe(self) -> dict[str, Any]:
-        """Return for run.json `name`, `kind`, `shared_tsc` and `file`, which recreates the testbed."""
-        return {"name": self.name, "kind": self.kind, "shared_tsc": self.shared_tsc, "file": str(self.file)}
+        """Return for run.json `name`, `kind`, `shared_tsc`, `file`, which recreates the testbed, and `config`."""
+        own = {"name": self.name, "kind": self.kind, "shared_tsc": self.shared_tsc, "file": str(self.file)}
+        return {**own, "config": self.config.digests()}
 
     def machine(self) -> dict[str, Any]:
         """Return for run.json `host`, the metadata of the measuring machine, and `build`, that of its node program."""

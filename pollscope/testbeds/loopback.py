@@ -24,7 +24,7 @@ from pollscope.host.memory import available_bytes, hugepages, hugetlbfs_folder
 from pollscope.host.metadata import build_metadata, cpu_flags, host_metadata
 from pollscope.host.placement import Roles, Wanted, place
 from pollscope.host.real_time import real_time_refusal
-from pollscope.host.waiting import lcore_waits_ns
+from pollscope.host.waiting import lcore_waits_ns, ran_instead, run_times_ns
 from pollscope.knobs import KnobHost, KnobSession
 from pollscope.knobs.points import knob_refusal
 from pollscope.node.build import queues_refusal
@@ -73,8 +73,11 @@ REQUEST_LIMIT_S = 5.0
 # Delay of a trial's end after which the node counts as hung. The node itself names a hung lcore within 6 s.
 GRACE_S = 8.0
 
+# Threads that take an lcore's CPU are looked for in trials that follow such a wait.
+_NOTABLE_WAIT_NS = 1_000_000
+
 # Parameters that the node reads only at its start; another value needs a new process.
-_AT_START = ("dma", "feed", "page_size")
+_AT_START = ("node", "dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
 
 
@@ -274,7 +277,7 @@ class LoopbackTestbed(NodeTestbed):
         remove_stale_folders()
         prefix = new_file_prefix()
         places = Lcores.of(roles, self._spare_cpus(roles), params.generator_sleep > 0)
-        client = NodeClient(eal_command(node_program(), prefix, places, memory, params, roles), log)
+        client = NodeClient(eal_command(node_program(params.node), prefix, places, memory, params, roles), log)
         try:
             client.wait_hello()
         except HostError:
@@ -427,9 +430,9 @@ def eal_command(
 
 def _queues_refusal(params: Parameters) -> str | None:
     try:
-        return queues_refusal(node_program(), params.queues)
-    except HostError:  # not built; a plan does not need it
-        return None
+        return queues_refusal(node_program(params.node), params.queues)
+    except HostError as error:  # not built; a plan needs only those builds that the spec names
+        return f"{error.where}: {error.what}" if params.node else None
 
 
 def _feed(params: Parameters) -> str:
@@ -460,6 +463,7 @@ class LoopbackSession:
     """A running node that is both generator and DUT."""
 
     hosts: Sequence[RemoteHost] = ()  # collectors run here
+    _has_waited = True  # in the trial before; the first one is looked at
 
     def __init__(
         self,
@@ -523,16 +527,29 @@ class LoopbackSession:
 
     def watch(self) -> Callable[[], dict[str, Any]]:
         cpus = self.measuring_cpus
+        ran = run_times_ns() if self._has_waited else {}
         before, waited = read_activity(cpus), self._waits_ns()
 
         def record() -> dict[str, Any]:
-            host, waits = read_activity(cpus).since(before), self._waits_ns().items()
-            return {**host, "waits_ns": {str(lcore): ns - waited.get(lcore, 0) for lcore, ns in waits}}
+            host = read_activity(cpus).since(before)
+            waits = {lcore: ns - waited.get(lcore, 0) for lcore, ns in self._waits_ns().items()}
+            long = {lcore: ns for lcore, ns in waits.items() if ns > _NOTABLE_WAIT_NS}
+            self._has_waited = bool(long)
+            if long and ran:
+                host["ran_instead"] = {
+                    str(lcore): name for lcore, name in ran_instead(ran, long, [*self._lcores]).items()
+                }
+            return {**host, "waits_ns": {str(lcore): ns for lcore, ns in waits.items()}}
 
         return record
 
+    @property
+    def _lcores(self) -> Mapping[int, tuple[int, ...]]:
+        """Return the spinning lcores by process."""
+        return {self._client.pid: tuple(self._spinning.values())}
+
     def _waits_ns(self) -> dict[int, int]:
-        return lcore_waits_ns(self._client.pid, tuple(self._spinning.values()))
+        return {lcore: ns for pid, own in self._lcores.items() for lcore, ns in lcore_waits_ns(pid, own).items()}
 
     def configure(self, params: Parameters) -> dict[str, Any]:
         """Configure the node unless it already has this configuration; return the request."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The session of a loopback testbed whose DUT is a DPDK program (docs/your-program.md)."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from pollscope.host.waiting import lcore_waits_ns
 from pollscope.node.clocks import clocks
 from pollscope.node.requests import floor_request
 from pollscope.spec.model import Parameters
@@ -66,9 +66,9 @@ class ProgramSession(LoopbackSession):
         found = clocks(self.hello, self.measuring_cpus)
         return {**result, "clocks": found} if found else result
 
-    def _waits_ns(self) -> dict[int, int]:
-        processes = {} if self._program is None else self._program.lcores
-        return {lcore: ns for pid, own in processes.items() for lcore, ns in lcore_waits_ns(pid, own).items()}
+    @property
+    def _lcores(self) -> Mapping[int, tuple[int, ...]]:
+        return {} if self._program is None else self._program.lcores
 
     def _end_program(self) -> None:
         program, self._program = self._program, None

@@ -78,8 +78,7 @@ def evaluate_run(run: RunFolder, claims: Iterable[Claim] | None = None) -> list[
     rows = rows_of(run)
     chosen = claims_of(rows) if claims is None else [claim for claim in claims if claim.row in rows]
     chosen += own_claims(run) if claims is None else []
-    # That of the rule which ended the repeats.
-    confidence = STOPPED_CONFIDENCE if _stopped(run) else _looks(run)[1]
+    confidence = level_of(run)
     judged = [Verdict(claim, run.run_id, _finding(claim, run, table, confidence), [], run.modelled) for claim in chosen]
     found = _controlled(judged, lambda number, level: _finding(chosen[number], run, table, level), confidence)
     return [
@@ -222,6 +221,15 @@ def _stopped(run: RunFolder) -> bool:
     """Return whether trials were repeated until an interval was narrow."""
     repeats = run.meta.get("spec", {}).get("repeats")
     return isinstance(repeats, Mapping) and isinstance(repeats.get("until"), Mapping)
+
+
+def level_of(run: RunFolder) -> float:
+    """Return the level of intervals that fits the rule which ended the repeats.
+
+    Raises:
+        UsageError: run.json holds no such number.
+    """
+    return STOPPED_CONFIDENCE if _stopped(run) else _looks(run)[1]
 
 
 def _looks(run: RunFolder) -> tuple[int, float]:

@@ -113,8 +113,9 @@ class Verdict:
         lines += [f"  why:     {self.why}"] if self.why else []
         lines += [f"  trials:  {self.finding.trials}, {self.finding.flagged} flagged"] if self.finding.trials else []
         lines += [f"    {number.label or 'all'}: {number.text}, n = {number.n}" for number in self.finding.numbers]
-        if self.view is not None:
-            lines.append(f"  {self.viewed_by}, which would say '{self.view.kind.value}':")
+        if self.view is not None and (self.view.numbers or self.view.kind is not self.kind):
+            colon = ":" if self.view.numbers else f": {self.view.sentence}"
+            lines.append(f"  {self.viewed_by}, which would say '{self.view.kind.value}'{colon}")
             lines += [f"    {number.label or 'all'}: {number.text}, n = {number.n}" for number in self.view.numbers]
         return "\n".join(lines) + "\n"
 

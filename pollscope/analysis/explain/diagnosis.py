@@ -23,6 +23,8 @@ RULES = tuple(
     Rule(stage, tuple(each["when"]), _JUDGES[stage], each["source"], each["refuted_by"], each.get("hardware", False))
     for stage, each in YAML(typ="safe").load(data_folder("data") / "stages.yaml").items()
 )
+OFFERED_LOAD = "offered load"
+EMPTY_POLLS = "nothing is sent: the poll rate is limited by the cost of empty polls"
 # If more than this share of the trials contradict their means, the means alone decide nothing.
 _DISAGREEING_SHARE = 1 / 3
 
@@ -34,13 +36,17 @@ _TCP_FLOWS = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Hold the findings of one point in the order of the rules, with the trials behind them."""
+    """Hold the findings of one point in the order of the rules, with the trials behind them.
+
+    `idle` is true where nothing is sent: then the poll rate is limited, not a packet rate.
+    """
 
     label: str
     trials: int
     flagged: int
     modelled: bool
     findings: tuple[StageFinding, ...]
+    idle: bool = False
 
     def of(self, *kinds: RuleOutcome) -> list[StageFinding]:
         return [finding for finding in self.findings if finding.kind in kinds]
@@ -52,6 +58,9 @@ class Diagnosis:
     @property
     def summary(self) -> str:
         limits = [finding.stage for finding in self.of(LIMITS)]
+        if self.idle:
+            also = [finding.stage for finding in self.telling if finding.stage != OFFERED_LOAD]
+            return "; ".join([EMPTY_POLLS, *(f"may be limited by: {stage}" for stage in also)])
         if limits:
             return f"{'modelled, ' if self.modelled else ''}limited by: {', '.join(limits)}"
         may = [finding.stage for finding in self.of(OPEN)]
@@ -90,7 +99,12 @@ def explain_paper(paper: str) -> list[Diagnosis]:
 def diagnose(point: PointObservations) -> Diagnosis:
     """Apply all rules to one point."""
     return Diagnosis(
-        point.label, point.trial_count, point.flagged, point.modelled, tuple(_finding(rule, point) for rule in RULES)
+        point.label,
+        point.trial_count,
+        point.flagged,
+        point.modelled,
+        tuple(_finding(rule, point) for rule in RULES),
+        point.nothing_is_sent,
     )
 
 

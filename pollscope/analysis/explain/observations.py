@@ -68,6 +68,7 @@ class PointObservations:
         without_iommu: the point that differs only in having the IOMMU off.
         trial_count: trials behind the numbers; 0 for a paper's numbers.
         flagged: how many of them are flagged.
+        away_flagged: how many of them are flagged because something else had a measuring CPU.
         modelled: the numbers were computed, not measured.
         trials: the observations of each trial; empty if there is only one.
         in_words: write numbers with their intervals; False for single trials, of which only the judgement is used.
@@ -94,6 +95,7 @@ class PointObservations:
     without_iommu: "PointObservations | None" = None
     trial_count: int = 0
     flagged: int = 0
+    away_flagged: int = 0
     modelled: bool = False
     trials: "Sequence[PointObservations]" = ()
     in_words: bool = True
@@ -129,6 +131,22 @@ class PointObservations:
     def has_generator(self) -> bool:
         return self.param("feed") not in WITHOUT_GENERATOR and self.param("workload") not in RECEIVE_NOTHING
 
+    @property
+    def nothing_is_sent(self) -> bool:
+        sent = self.known("offered_pps") or self.known("intended_pps") or self.known("rx_pps")
+        return self.param("feed") == "none" or (self.has_generator and not sent)
+
+    @cached_property
+    def missed(self) -> float:
+        """Return the share of packets that found no free descriptor.
+
+        Raises:
+            NotMeasured: it is not known.
+        """
+        if self.known("imissed_share") is None and not (self.known("offered_pps") or self.known("rx_pps")):
+            return 0.0  # nothing came
+        return self.mean("imissed_share")
+
     @cached_property
     def lost(self) -> float:
         """Return the larger of two loss shares: no free descriptor, or no room in a ring between cores.
@@ -136,12 +154,14 @@ class PointObservations:
         Raises:
             NotMeasured: neither is known.
         """
-        shares = [share for name in ("imissed_share", "ring_full_share") if (share := self.known(name)) is not None]
-        if shares:
-            return max(shares)
-        if not (self.known("offered_pps") or self.known("rx_pps")):
-            return 0.0  # nothing came
-        return self.mean("imissed_share")
+        full = self.known("ring_full_share")
+        return self.missed if full is None else max(full, self.known("imissed_share") or 0.0)
+
+    @property
+    def lost_text(self) -> str:
+        """Return the share that is `lost` as text; empty if it is absent."""
+        names = ("imissed_share", "ring_full_share")
+        return self.text_if_known(max(names, key=lambda name: self.known(name) or 0.0))
 
     @cached_property
     def backlogged(self) -> bool:
@@ -202,8 +222,16 @@ class PointObservations:
         Raises:
             NotMeasured: the trials have no cycles.
         """
-        readers = [core for core in self.cores if core.role == "dispatcher"] or self.cores
-        return all(core.busy + core.waiting < BUSY_AND_LOSING_SHARE for core in readers)
+        return all(core.busy + core.waiting < BUSY_AND_LOSING_SHARE for core in self.readers)
+
+    @property
+    def readers(self) -> list[CoreLoad]:
+        """Return the lcores that read RX queues.
+
+        Raises:
+            NotMeasured: the trials have no cycles.
+        """
+        return [core for core in self.cores if core.role == "dispatcher"] or self.cores
 
     @cached_property
     def cores(self) -> list[CoreLoad]:

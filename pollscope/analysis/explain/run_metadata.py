@@ -26,6 +26,8 @@ from pollscope.store.results_table import last_attempts
 from pollscope.store.run_folder import RunFolder
 
 IOMMU = "knob.iommu"
+# Flags of trials in which something else had a measuring CPU.
+_AWAY_FLAGS = {"noise:waiting", "noise:steal_ticks", "noise:involuntary_switches"}
 # A trial with a larger error of its cycles cannot distinguish a busy core; it is used only if no other is better.
 _MOST_ERROR = BUSY_SHARE - BUSY_AND_LOSING_SHARE
 _NO_EMPTY_POLLS = "absent.empty_poll_share"
@@ -155,6 +157,7 @@ def _observations(known: PointObservations, trials: Sequence[_Trial]) -> PointOb
         trial_count=len(trials),
         modelled=any(trial.record.get("modelled") for trial in trials),
         flagged=sum(trial.record["status"] == "flagged" for trial in trials),
+        away_flagged=sum(any(flag["name"] in _AWAY_FLAGS for flag in trial.record["flags"]) for trial in trials),
     )
 
 

@@ -62,8 +62,9 @@ def draw_tax(data: FigureData, with_paper: bool = True) -> Figure:
     lines = math.ceil((len(queues) + heavier) / columns)
     figure = new_figure(0.65 + 1.75 * lines)
     panels = list(figure.subplots(lines, columns, squeeze=False).flat)
+    divided = all(_is_divided(data, count) for count in queues)
     for axes, count in zip(panels, queues, strict=False):
-        _tax_panel(axes, data, count, with_paper)
+        _tax_panel(axes, data, count, divided, with_paper)
     for axes in panels[len(queues) + heavier :]:
         axes.set_visible(False)
     for axes in (axes for index, axes in enumerate(panels[: len(queues)]) if index % columns):
@@ -99,14 +100,23 @@ def _of(found: Sequence[PointValues], queues: int) -> dict[float, PointValues]:
     return {float(sample.levels[LOAD]): sample for sample in mine}
 
 
-def _tax_panel(axes: Axes, data: FigureData, queues: int, with_paper: bool) -> None:
+def _is_divided(data: FigureData, queues: int) -> bool:
+    """Return whether every trial separates the parts of its useful cycles; busy polls that overlap prevent it."""
+    tax = _of(data.by_point("tax_share_running"), queues)
+    parts = [_of(data.running(metric), queues) for metric in USEFUL_PARTS]
+    return all(
+        load in part and len(part[load].values) >= len(sample.values) for load, sample in tax.items() for part in parts
+    )
+
+
+def _tax_panel(axes: Axes, data: FigureData, queues: int, divided: bool, with_paper: bool) -> None:
     tax = _of(data.by_point("tax_share_running"), queues)
     places = {load: place for place, load in enumerate(sorted(tax))}
     floor = dict.fromkeys(places, 0.0)
     parts = {metric: _of(data.running(metric), queues) for metric in PARTS}
     useful = _of(data.running("useful_share"), queues)
     for load in places:
-        for (name, colour), sample in _stack(parts, useful, tax, load):
+        for (name, colour), sample in _stack(parts, useful, divided, load):
             height = 100 * sample.estimate.value
             edge: Any = {"edgecolor": PAPER, "linewidth": 0.3}
             if height < LEAST_PERCENT:
@@ -131,18 +141,11 @@ def _tax_panel(axes: Axes, data: FigureData, queues: int, with_paper: bool) -> N
 
 
 def _stack(
-    parts: dict[str, dict[float, PointValues]],
-    useful: dict[float, PointValues],
-    tax: dict[float, PointValues],
-    load: float,
+    parts: dict[str, dict[float, PointValues]], useful: dict[float, PointValues], divided: bool, load: float
 ) -> Iterator[tuple[tuple[str, str], PointValues]]:
-    """Return name with colour, and size, of the parts of a bar; useful cycles are one part if a trial cannot separate
-    them.
-    """
-    trials = len(tax[load].values)
-    whole = any(load not in parts[name] or len(parts[name][load].values) < trials for name in USEFUL_PARTS)
+    """Return name with colour, and size, of the parts of a bar."""
     for name, known in PARTS.items():
-        if name in USEFUL_PARTS and whole:
+        if name in USEFUL_PARTS and not divided:
             if name == USEFUL_PARTS[-1] and load in useful:
                 yield USEFUL_WHOLE, useful[load]
         elif load in parts[name]:

@@ -45,9 +45,9 @@ PARTS = {
     "receive_share": ("Receiving", "#1f5a91"),
     "wire_share": ("Wire (virtual NIC)", "#dfe6c9"),
 }
-# The parts of useful cycles, drawn as one where busy polls overlap and the parts do not add up.
+# The parts of useful cycles, drawn as one if busy polls of any bar overlap, so that its parts do not add up.
 USEFUL_PARTS = ("transmit_share", "process_share", "receive_share")
-USEFUL_WHOLE = ("Useful, parts overlap", "#6f9fd0")
+USEFUL_WHOLE = ("Useful", "#6f9fd0")
 # Line colours and markers by rank (Okabe and Ito 2008, without the yellow that vanishes on white).
 LINES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#8c6d1f", "#7a7a7a", "#5e3c99", "#2f7f7f")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X", "*", "<")

@@ -2,6 +2,7 @@
 """Run one trial of TCP flows: the forwarding program, the server and the client, each in its namespace."""
 
 import json
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from pollscope.base.errors import HostError, TrialError
 from pollscope.host.eal_folders import new_file_prefix, remove_folder
 from pollscope.spec.model import Parameters
 from pollscope.testbeds.namespaces.inside import TCP_INFO
-from pollscope.testbeds.namespaces.network import BUCKET_BYTES, SERVER_ADDRESS, Namespaces, running
+from pollscope.testbeds.namespaces.network import BUCKET_BYTES, SERVER_ADDRESS, Namespaces, last_words, running
 
 PORT = 9000
 # 16384 mbufs, rings and EAL's own (apps/bench/tcp_path.c).
@@ -21,6 +22,7 @@ MEMORY_MIB = 512
 LIMIT_TIMES, LIMIT_MORE_S = 20, 120
 # Columns of the record, one value per flow.
 COLUMNS = ("completion_ns", *TCP_INFO)
+_RECORD = re.compile(r"^(pump|worker) received (\d+) dropped (\d+)$", re.MULTILINE)
 
 
 def _path_command(program: Path, params: Parameters, cpus: Sequence[int], prefix: str) -> list[str]:
@@ -40,15 +42,14 @@ def measure(
     """Run all flows of a point once; return `tcp` of a trial's result (docs/internals/store-format.md).
 
     Raises:
-        TrialError: a program did not start, or a flow did not complete.
+        TrialError: a program did not start, failed or hung, or a flow did not complete.
     """
     prefix = new_file_prefix()
     path_in_dut = namespaces.inside("dut", *_path_command(program, params, cpus, prefix))
     try:
         with running(path_in_dut, log) as path:
             sent = _send(namespaces, params, log)
-            path.stdin.close()  # type: ignore[union-attr]
-            said = path.stdout.read()  # type: ignore[union-attr]
+            lcores = _lcores(last_words(path, program.name), 1 + params.cores)
     except HostError as error:
         raise TrialError(str(error)) from None
     finally:
@@ -59,7 +60,7 @@ def measure(
         "flows": {name: [flow[name] for flow in flows] for name in COLUMNS},
         "duration_ns": max(flow["begun_ns"] + flow["completion_ns"] for flow in flows) - first_ns,
         "bottleneck": {"rate_bps": namespaces.rate_bps, "bucket_bytes": BUCKET_BYTES},
-        "path": _lcores(said),
+        "path": lcores,
         "kernel": sent["kernel"],
     }
 
@@ -90,9 +91,13 @@ def _send(namespaces: Namespaces, params: Parameters, log: Path) -> dict[str, An
     return found
 
 
-def _lcores(said: str) -> list[dict[str, Any]]:
-    """Return the record of each lcore of the path, the pump first."""
-    lines = [line.split() for line in said.splitlines()]
-    return [
-        {"role": role, "packets": int(received), "dropped": int(dropped)} for role, _, received, _, dropped in lines
-    ]
+def _lcores(said: str, count: int) -> list[dict[str, Any]]:
+    """Return the record of each lcore of the path, the pump first.
+
+    Raises:
+        HostError: a record is missing.
+    """
+    records = _RECORD.findall(said)
+    if len(records) != count:
+        raise HostError(f"the forwarding program reported {len(records)} lcores, not {count}")
+    return [{"role": role, "packets": int(received), "dropped": int(dropped)} for role, received, dropped in records]

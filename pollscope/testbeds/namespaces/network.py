@@ -13,8 +13,10 @@ import json
 import os
 import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -33,7 +35,7 @@ BUCKET_BYTES = 32768
 # Starting a process takes a fraction of a second even where the CPUs are busy.
 START_LIMIT_S = 60.0
 END_LIMIT_S = 10.0
-_READY = "ready"
+_READY = b"ready"
 
 
 def require_namespaces() -> None:
@@ -50,7 +52,7 @@ def require_namespaces() -> None:
 
 
 @contextmanager
-def running(command: Sequence[str], log: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+def running(command: Sequence[str], log: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """Yield a program after its `ready`; it ends with its standard input at the end of the block.
 
     Args:
@@ -63,7 +65,7 @@ def running(command: Sequence[str], log: Path | None = None) -> Iterator[subproc
     with ExitStack() as files:
         said = subprocess.STDOUT if log is None else files.enter_context(log.open("ab"))
         program = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True, start_new_session=True
+            command, bufsize=0, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True
         )
     with program:
         assert program.stdin is not None and program.stdout is not None
@@ -78,18 +80,35 @@ def running(command: Sequence[str], log: Path | None = None) -> Iterator[subproc
                 program.kill()
 
 
-def _wait_ready(program: subprocess.Popen[str], command: Sequence[str]) -> None:
+def _wait_ready(program: subprocess.Popen[bytes], command: Sequence[str]) -> None:
     assert program.stdout is not None
     name = Path(next((word for word in command if word.startswith("/") and "/proc/" not in word), command[0])).name
-    heard: list[str] = []
-    while select.select([program.stdout], [], [], START_LIMIT_S)[0]:
-        line = program.stdout.readline()
-        if line.strip() == _READY:
+    heard, deadline = b"", time.monotonic() + START_LIMIT_S
+    while select.select([program.stdout], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        byte = program.stdout.read(1)  # the lines after `ready` are the caller's
+        if byte == b"\n" and heard.rpartition(b"\n")[2].strip() == _READY:
             return
-        if not line:
-            raise HostError(f"{name} did not start: {' '.join(heard)[-300:] or 'it said nothing'}")
-        heard.append(line.strip())
+        if not byte:
+            said = " ".join(heard.decode(errors="replace").split())
+            raise HostError(f"{name} did not start: {said[-300:] or 'it said nothing'}")
+        heard += byte
     raise HostError(f"{name} was not ready within {human_time(START_LIMIT_S)}")
+
+
+def last_words(program: subprocess.Popen[bytes], name: str) -> str:
+    """End a program of `running` by the end of its input, and return its output after `ready`.
+
+    Raises:
+        HostError: it does not end, or ended with an error.
+    """
+    try:
+        said, _ = program.communicate(timeout=END_LIMIT_S)
+    except subprocess.TimeoutExpired:
+        raise HostError(f"{name} did not end within {human_time(END_LIMIT_S)}") from None
+    if status := program.returncode:
+        how = f"was ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+        raise HostError(f"{name} {how}")
+    return said.decode(errors="replace")
 
 
 class Namespaces:
@@ -120,7 +139,7 @@ class Namespaces:
         require_namespaces()
         with ExitStack() as begun:
             for end in _ENDS:
-                hold = ["unshare", "--net", "sh", "-c", f"echo {_READY}; exec cat >/dev/null"]
+                hold = ["unshare", "--net", "sh", "-c", f"echo {_READY.decode()}; exec cat >/dev/null"]
                 self._pids[end] = begun.enter_context(running(hold)).pid
                 _require_another(self._pids[end])
             self._connect()

@@ -20,6 +20,7 @@ FIRST_SOURCE_PORT = 1024
 _MOST_FLOWS = {"pktgen-dpdk": 24_576, "trex": 65536 - FIRST_SOURCE_PORT}
 # The DUT's routing table (apps/lib/routes.h): route i is the /24 prefix number i * 40503 modulo 2^16 inside 10.0.0.0/8.
 _ROUTES_NETWORK, _ROUTE_FACTOR, _PREFIXES = int(IPv4Address("10.0.0.0")), 40503, 1 << 16
+EPITAPH_LIMIT_S = 5.0
 COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
 # Root must not import from the login's folder. An older Python, which TRex may need, has no option -P for this.
 SAFE_PATH = "import sys; sys.path = [each for each in sys.path if each]\n"
@@ -101,10 +102,16 @@ class SentProgram:
             try:
                 lines = self._reader.lines(deadline)
             except EOFError:
-                raise NodeLost(f"{self._who} ended with status {self._process.wait(5)}") from None
+                raise NodeLost(f"{self._who} {self._end_of_output()}") from None
             if lines is None:
                 raise NodeLost(f"{self._who} hung: no answer")
             self._lines = lines
+
+    def _end_of_output(self) -> str:
+        try:
+            return f"ended with status {self._process.wait(EPITAPH_LIMIT_S)}"
+        except subprocess.TimeoutExpired:
+            return "closed its output"
 
     def _parsed(self, line: bytes) -> dict[str, Any]:
         try:

@@ -57,17 +57,25 @@ def devices(words: "list[str]") -> "set[str]":
     return {each.split(",")[0] for each in named}
 
 
+def is_pktgen(process: Path) -> bool:
+    """Return whether a process is a pktgen-dpdk of root or of this user; any user can give a process this name."""
+    program = os.readlink(str(process / "exe"))  # noqa: PTH115 - Path has this method since Python 3.9
+    return Path(program.split(" (deleted)")[0]).name == "pktgen" and process.stat().st_uid in (0, os.geteuid())
+
+
 def refuse_second(words: "list[str]") -> None:
     """Raise ProgramEnded if a pktgen-dpdk of this host holds one of the same devices, or, if it names no device, holds
     all.
     """
     for process in Path("/proc").glob("[0-9]*"):
         try:
+            if not is_pktgen(process):
+                continue
             other = (process / "cmdline").read_bytes().decode(errors="replace").split("\0")
         except OSError:
-            continue  # it has just ended
+            continue  # it has just ended, or is a thread of the kernel
         theirs = devices(other)
-        if Path(other[0]).name == "pktgen" and (not theirs or theirs & devices(words)):
+        if not theirs or theirs & devices(words):
             held = ", ".join(sorted(theirs & devices(words))) or "every port"
             pid = process.name
             raise ProgramEnded(f"process {pid} is another pktgen-dpdk, which holds {held} (end it: kill {pid})")

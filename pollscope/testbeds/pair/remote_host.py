@@ -13,6 +13,7 @@ from typing import Any
 from pollscope import __version__
 from pollscope.base.errors import ExitCode, HostError, PollscopeError, TrialError, UsageError, one_line
 from pollscope.host.activity import Activity, activity_of
+from pollscope.host.lock import InUse
 from pollscope.node.client import ClientOwner, NodeClient, NodeRefused
 from pollscope.testbeds.pair.config import PairHost
 from pollscope.testbeds.pair.ssh import LOST_STATUS, root_command
@@ -242,5 +243,5 @@ def _error(failed: Any, host: str) -> PollscopeError:
     if not isinstance(failed, Mapping) or not {"exit_code", "what", "where", "remedy"} <= failed.keys():
         return HostError(f"wrong reply: {one_line(repr(failed)[:200])}", host)
     where = f"{host}: {failed['where']}" if failed["where"] else host
-    kind = UsageError if failed["exit_code"] == ExitCode.USAGE else HostError
+    kind = InUse if failed.get("in_use") else UsageError if failed["exit_code"] == ExitCode.USAGE else HostError
     return kind(str(failed["what"]), where, str(failed["remedy"]))

@@ -9,15 +9,50 @@ pollscope is not installed there, so this runs on any Python that TRex supports.
 """
 
 import json
+import os
+import signal
+import socket
 import subprocess
 import sys
 import time
 from typing import Any
 
 START_LIMIT_S = 90
+# After SIGTERM and after SIGKILL.
+END_LIMITS_S = ((signal.SIGTERM, 8), (signal.SIGKILL, 3))
+# Of requests, on all addresses. A server whose connection was lost needs some time to end.
+PORT, FREE_LIMIT_S = 4501, 15
 _LATENCY_PPS = 1000
 _LATENCY_GROUP = 7
 COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
+
+
+def refuse_another_server() -> None:
+    """Refuse to start if a server answers already: the client would take over its ports."""
+    deadline = time.time() + FREE_LIMIT_S
+    while time.time() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", PORT), 1).close()
+        except OSError:
+            return
+        time.sleep(0.5)
+    refused = f"another server answers on port {PORT} of this host (end that TRex first)"
+    print(json.dumps({"refused": refused}), flush=True)
+    raise SystemExit(1)
+
+
+def end_group(server: "subprocess.Popen[bytes]") -> None:
+    """End t-rex-64, a shell script, with the server that it started and waits for."""
+    for number, limit_s in END_LIMITS_S:
+        deadline = time.time() + limit_s
+        try:
+            os.killpg(server.pid, number)
+            while time.time() < deadline:
+                server.poll()
+                os.killpg(server.pid, 0)
+                time.sleep(0.1)
+        except ProcessLookupError:
+            return
 
 
 def connected(api: Any, server: "subprocess.Popen[bytes]") -> Any:
@@ -98,8 +133,12 @@ def main() -> None:
     sys.path.insert(0, folder + "/automation/trex_control_plane/interactive")
     from trex.stl import api  # type: ignore[import-not-found]
 
+    # The end of the connection closes the input; a hang-up or a kill has to end TRex as well.
+    for number in (signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, lambda _number, _frame: sys.exit(1))
+    refuse_another_server()
     command = ["./t-rex-64", "-i", "--cfg", configuration, "-c", cores]
-    server = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sys.stderr)
+    server = subprocess.Popen(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=sys.stderr, start_new_session=True)
     try:
         client = connected(api, server)
         client.acquire(force=True)
@@ -108,8 +147,8 @@ def main() -> None:
             print(json.dumps(run(api, client, json.loads(line))), flush=True)
         client.disconnect()
     finally:
-        server.terminate()
-        server.wait()
+        end_group(server)
 
 
-main()
+if __name__ == "__main__":
+    main()

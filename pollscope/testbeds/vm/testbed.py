@@ -123,10 +123,15 @@ class VmPairTestbed(NodeTestbed):
             self._pair.close()
 
     def describe(self) -> dict[str, Any]:
-        return {**self._pair.describe(), "kind": self.kind, "accelerator": self._accelerator_in_use()}
+        own = {"kind": self.kind, "config": self.config.digests(), "accelerator": self._accelerator_in_use()}
+        return {**self._pair.describe(), **own}
 
     def machine(self) -> dict[str, Any]:
-        return self._pair.machine()
+        """Return the machines with the identity of this host: `up` after `down` gives them new ones."""
+        found = self._pair.machine()
+        own = {name: found["conductor"][name] for name in ("hostname", "machine_id")}
+        generator = found["generator"]
+        return {**found, "host": found["host"] | own, "generator": {**generator, "host": generator["host"] | own}}
 
     def refusal(self, point: Point) -> str | None:
         """Return why the pair cannot host a point; None if it can.
