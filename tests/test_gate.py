@@ -313,7 +313,8 @@ def test_two_builds_of_the_node_are_measured_by_turns(tmp_path: Path) -> None:
     assert len((tmp_path / "nodes").read_text().split()) == 2, "both stay until the end"
     assert "is started on loopback only" in cli("plan", cli.spec(text), "--testbed", "model").said
     slower.unlink()
-    assert "candidate: candidate is not built" in cli("plan", cli.spec(text)).said
+    lost = cli.ends(3, "run", cli.spec(text), "--until-decided", "1m", "--by", "node", "--fail-if", "rx_pps < -5 %")
+    assert "was left out: candidate: pollscope-node is not built" in lost.stderr
 
 
 @pytest.mark.parametrize(

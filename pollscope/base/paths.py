@@ -130,7 +130,8 @@ def node_program(named: str | None = None) -> Path:
     Raises:
         HostError: it is missing or cannot be executed.
     """
-    return _program("pollscope-node", _NODE_VARIABLE) if named is None else _executable(Path(named), "node names it")
+    name = "pollscope-node"
+    return _program(name, _NODE_VARIABLE) if named is None else _executable(name, Path(named), "node names it")
 
 
 def corunner_program() -> Path:
@@ -154,10 +155,10 @@ def tcp_path_program() -> Path:
 def _program(name: str, variable: str) -> Path:
     named = os.environ.get(variable)
     remedy = f"{variable} names it; unset it to take the one that is built here" if named else BUILD_COMMAND
-    return _executable(Path(named) if named else build_folder() / name, remedy)
+    return _executable(name, Path(named) if named else build_folder() / name, remedy)
 
 
-def _executable(path: Path, remedy: str) -> Path:
+def _executable(name: str, path: Path, remedy: str) -> Path:
     if not os.access(path, os.X_OK) or not path.is_file():
-        raise HostError(f"{path.name} is not built", str(path), remedy)
+        raise HostError(f"{name} is not built", str(path), remedy)
     return path.resolve()

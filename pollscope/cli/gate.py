@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pollscope.analysis.gate import Condition, Judged, condition, judge_levels
-from pollscope.base.errors import ExitCode, UsageError
+from pollscope.base.errors import CannotHost, ExitCode, UsageError
 from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.cli.words import echo
 from pollscope.run.looks import OpenClaim
@@ -65,7 +65,7 @@ class Gate:
 
     def open(self, folder: Path) -> list[OpenClaim]:
         """Return the conditions that more trials may decide; none as soon as one of them holds anywhere."""
-        judged = judge_levels(read_run(folder), self.by, self.conditions)
+        judged = self._judged(folder)
         if any(verdict.holds for verdict in judged):
             return []
         seen = [each for each in judged if each.unseen_levels]
@@ -73,4 +73,14 @@ class Gate:
 
     def code(self, folder: Path) -> ExitCode:
         """Print the outcomes for a run folder; return the exit code, in which trials that failed do not count."""
-        return code_of(judge_levels(read_run(folder), self.by, self.conditions))
+        return code_of(self._judged(folder))
+
+    def _judged(self, folder: Path) -> list[Judged]:
+        run = read_run(folder)
+        try:
+            return judge_levels(run, self.by, self.conditions)
+        except UsageError as error:
+            if not run.meta["left_out"]:
+                raise
+            first = run.meta["left_out"][0]
+            raise CannotHost(f"{error.what}; {first['point']} was left out: {first['reason']}", str(folder)) from error
