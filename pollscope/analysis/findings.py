@@ -159,8 +159,8 @@ def _cost(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
     light = _light(found)
     if light and repr(light.levels) in bursts and light.levels != found[-1].levels:
         costs = [
-            f"{value_text('cycles_per_packet_useful', each.estimate)} of useful work at {_load(each)} load, in bursts of "
-            f"{human_number(bursts[repr(each.levels)].estimate.value)}"
+            f"{value_text('cycles_per_packet_useful', each.estimate)} of useful work at {_load(each)} load, "
+            f"in bursts of {human_number(bursts[repr(each.levels)].estimate.value)}"
             for each in (light, found[-1])
         ]
         yield f"One packet takes {', and '.join(costs)}", [light, found[-1]]
@@ -192,7 +192,7 @@ def _latency(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
         if many.levels["queues"] != few.levels["queues"]:
             values = [value_text("latency_sent_p50_ns", each.estimate) for each in (few, many)]
             at = f"{values[0]} with {_queues(few)} and {values[1]} with {_queues(many)}"
-            yield f"The median latency{where and f', {where},'} is {at}", [few, many]
+            yield f"The median latency{where} is {at}", [few, many]
 
 
 def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
@@ -204,7 +204,8 @@ def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
         rates = [
             f"{value_text('poll_rate_running_hz', each.estimate)} of {_queues(each)}" for each in (found[0], found[-1])
         ]
-        yield f"Without traffic{where and f', {where},'} one core makes {' and '.join(dict.fromkeys(rates))}", [found[0], found[-1]]
+        made = " and ".join(dict.fromkeys(rates))
+        yield f"Without traffic{where} one core makes {made}", [found[0], found[-1]]
 
 
 _FINDERS = (_tax, _cost, _many_queues, _latency, _poll_rate)
@@ -214,7 +215,7 @@ def _named_groups(found: Sequence[PointValues]) -> Iterator[tuple[str, list[Poin
     """Yield the samples by rising queues, named by their other levels if there are several groups."""
     parts = list(groups(found, "queues"))
     for label, members in parts:
-        yield f"at {label}" if len(parts) > 1 else "", members
+        yield f", at {label}," if len(parts) > 1 else "", members
 
 
 def _by_load(data: pd.DataFrame, metric: str) -> list[PointValues]:
@@ -222,7 +223,9 @@ def _by_load(data: pd.DataFrame, metric: str) -> list[PointValues]:
     if f"metric.{metric}" not in data or _LOAD not in factors(data):
         return []
     found = by_point(data[~places(data).isin(unfair_samples(data, metric))], metric)
-    most = {float(each.levels[_LOAD]): each for each in sorted(found, key=lambda each: int(each.levels.get("queues", 1)))}
+    most = {
+        float(each.levels[_LOAD]): each for each in sorted(found, key=lambda each: int(each.levels.get("queues", 1)))
+    }
     return [most[load] for load in sorted(most) if load]
 
 
