@@ -111,7 +111,7 @@ lint-fast: ready-dev ## the part of lint that takes a minute: format, style, wor
 	$(C_FILES) 'apps/*.[ch]' | xargs -r $(VENV)/clang-format --dry-run -Werror
 	git grep -lIE '^#!(/usr)?/bin/(env )?(ba|da)?sh' -- ':!*.py' | xargs -r $(VENV)/shellcheck
 
-tables: ready ## write the tables of docs/ again that are made from the code
+tables: ready ## write the tables of docs/ again that are made from the code and the recorded runs (two minutes)
 	@$(VENV)/python docs/tables.py
 
 format: ready-dev ## bring Python and C into the house format

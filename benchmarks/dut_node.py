@@ -2,7 +2,7 @@
 """Run a pollscope-node whose DUT forwards from one virtual NIC pair to another."""
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from pollscope.node.client import NodeClient
 
 PORTS = ("net_crossover0_a", "net_crossover0_b", "net_crossover1_a", "net_crossover1_b")
 GENERATOR_LCORE, DUT_LCORE = 1, 2
+WARMUP_SHARE = 0.2
 
 
 class DutNode:
@@ -21,6 +22,7 @@ class DutNode:
     def __init__(self, client: NodeClient) -> None:
         self._client = client
         self.tsc_hz: float = client.hello["tsc_hz"]
+        self.pid: int = client.pid
 
     def configure(
         self,
@@ -48,10 +50,19 @@ class DutNode:
         lcore: dict[str, Any] = self.result(window_s, pps)["dut"]["lcores"][0]
         return lcore
 
-    def result(self, window_s: float, pps: float = 0.0, rate: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Run one trial at `pps`, or at `rate` as in a start request, and return the whole result."""
-        times = {"warmup_ns": int(window_s * 0.2e9), "window_ns": int(window_s * 1e9)}
-        return trial(self._client, rate or {"pps": pps}, **times)
+    def result(
+        self,
+        window_s: float,
+        pps: float = 0.0,
+        rate: Mapping[str, Any] | None = None,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> dict[str, Any]:
+        """Run one trial at `pps`, or at `rate` as in a start request, and return the whole result.
+
+        `meanwhile` is called when it has begun. The window follows after WARMUP_SHARE of its length.
+        """
+        times = {"warmup_ns": int(window_s * WARMUP_SHARE * 1e9), "window_ns": int(window_s * 1e9)}
+        return trial(self._client, rate or {"pps": pps}, meanwhile, **times)
 
     def oracle(self, bursts: Sequence[int], queues: int, passes: int, work_cycles: int) -> dict[str, Any]:
         """Run a script of polls (apps/tests/oracle.h)."""
@@ -66,10 +77,11 @@ class DutNode:
 
 
 @contextmanager
-def dut_node(feed: str, program: str = "pollscope-node") -> Iterator[DutNode]:
-    """Run a node until the block ends; `feed` of the first pair: wire or infinite."""
+def dut_node(feed: str, program: str = "pollscope-node", eal: Sequence[str] = ()) -> Iterator[DutNode]:
+    """Run a node until the block ends; `feed` of the first pair: wire or infinite; `eal` adds to EAL's arguments."""
     vdevs = [f"net_crossover0,feed={feed}", "net_crossover1"]
-    lcores, arguments = f"0@0,{GENERATOR_LCORE}@0,{DUT_LCORE}@1", ["--log-level", "lib.*:error", *memory(512, 1024)]
+    lcores = f"0@0,{GENERATOR_LCORE}@0,{DUT_LCORE}@1"
+    arguments = ["--log-level", "lib.*:error", *memory(512, 1024), *eal]
     with (
         tempfile.TemporaryDirectory() as folder,
         closing(start_node(lcores, vdevs, arguments, Path(folder) / "stderr.log", program)) as client,

@@ -2,7 +2,7 @@
 """Start DPDK programs of the build folder, with file prefixes whose folders do not stay behind."""
 
 import atexit
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,8 +70,11 @@ def start_node(
     return client
 
 
-def trial(client: NodeClient, rate: Mapping[str, Any], **times_ns: int) -> dict[str, Any]:
-    """Run one trial and return its result."""
+def trial(
+    client: NodeClient, rate: Mapping[str, Any], meanwhile: Callable[[], object] = lambda: None, /, **times_ns: int
+) -> dict[str, Any]:
+    """Run one trial and return its result; call `meanwhile` when it has begun."""
     client.request("start", LIMIT_S, trial="bench", rate=rate, **times_ns)
+    meanwhile()
     client.wait_trial("bench", LIMIT_S)
     return client.request("read", LIMIT_S)

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -42,11 +43,13 @@ def ovs_is_missing() -> str | None:
 class Ovs:
     """A switch with one port that drops all packets: one PMD thread on CPU 1, the rest on CPU 0.
 
+    `eal` adds to EAL's arguments.
+
     Raises:
         HostError: the switch does not start.
     """
 
-    def __init__(self, folder: Path, port: str, devargs: str, memory: str) -> None:
+    def __init__(self, folder: Path, port: str, devargs: str, memory: str, eal: Sequence[str] = ()) -> None:
         self._folder, self._processes = folder, list[subprocess.Popen[bytes]]()
         self._environment = {
             **os.environ,
@@ -57,7 +60,7 @@ class Ovs:
             self._start("ovsdb-server", str(folder / "conf.db"), f"--remote=punix:{folder}/db.sock")
             self._await(folder / "db.sock")
             self._vsctl("--no-wait", "init")
-            self._vsctl("--no-wait", "set", "Open_vSwitch", ".", *_settings(folder, memory))
+            self._vsctl("--no-wait", "set", "Open_vSwitch", ".", *_settings(folder, memory, eal))
             self._start(str(SWITCH), f"unix:{folder}/db.sock", f"--unixctl={folder}/vs.ctl")
             self._await(folder / "vs.ctl")
             self._vsctl("add-br", "br0", "--", "set", "bridge", "br0", "datapath_type=netdev")
@@ -167,8 +170,8 @@ def _prefix(folder: Path) -> str:
     return f"ovs-{folder.name}"
 
 
-def _settings(folder: Path, memory: str) -> list[str]:
-    extra = f"--no-pci --in-memory --file-prefix={_prefix(folder)}"
+def _settings(folder: Path, memory: str, eal: Sequence[str]) -> list[str]:
+    extra = " ".join(["--no-pci", "--in-memory", f"--file-prefix={_prefix(folder)}", *eal])
     pairs = {
         "dpdk-init": "true",
         "dpdk-lcore-mask": "0x1",

@@ -19,10 +19,12 @@ Prints at 50 % load, with the 95 % interval of the median over N rounds (--detai
   ratio testpmd_by_counts_LOAD      testpmd's own share over that by its counts of polls
   ratio ours_by_counts_LOAD         our useful share over that by our counts of polls
   ratio ovs_busy_share_LOAD         Open vSwitch's own share over that by its counts of iterations
+  ratio PROGRAM_attach_off_LOAD     useful share by `pollscope attach` minus that by the counts of testpmd, or of Open
+                                    vSwitch (ovs), over the same time, in points. Goal: at most 2
 
 Goal: all shares are 0 at 0 % load. A look in which the polling thread or the generator waited for its CPU is repeated.
 If that does not help, the round has no value for this load, so N shows how often the host allowed it. A program that is
-not installed is `absent`, with the reason. Ends with 1 when the goal is missed, or when nothing could be observed.
+not installed is `absent`, with the reason. Ends with 1 when a goal is missed, or when nothing could be observed.
 """
 
 import os
@@ -39,18 +41,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
 
+from attaching import attached, probe
 from eal import require_hugepages, start_node
 from ovs import Ovs, ovs_is_missing
-from ratio import options, print_ratio, run_main
+from ratio import Goal, options, print_ratio, run_main
 from testpmd import Testpmd
 
+from pollscope.attach.watch import watch
 from pollscope.base.errors import HostError
 from pollscope.metrics.accounting import NoClasses, classes
 from pollscope.metrics.record import Part, timed_parts
+from pollscope.node.observation import CounterReading, shares
 
 LOADS, SHOWN = (0.1, 0.25, 0.5, 0.75, 1.0), "_50"
-ROUNDS, TIME_LIMIT_S = 9, 90.0  # for each program
-WARMUP_S, OBSERVE_S = 0.03, 0.3
+ROUNDS, TIME_LIMIT_S = 9, 150.0  # for each program
+WARMUP_S, OBSERVE_S, ATTACHED_S = 0.03, 0.3, 2.0
+ATTACH_OFF = Goal(-2, 2)
 # Shares of the time observed. The generator's CPU does other work as well; a gap there only makes traffic uneven.
 MOST_WAITED, MOST_WAITED_BY_GENERATOR, TRIES = 0.01, 0.05, 5
 WORKER_1 = r"(rte-worker-|lcore-worker-|dpdk-worker)1"
@@ -83,6 +89,11 @@ class Seen:
         return 1 - self.empty_polls * empty_poll_cycles / self.cycles
 
 
+def short_wait() -> None:
+    """Let a program count for OBSERVE_S."""
+    time.sleep(OBSERVE_S)
+
+
 class Disturbed(Exception):
     """The host did not allow a look."""
 
@@ -90,8 +101,11 @@ class Disturbed(Exception):
 class Program(Protocol):
     """A program that takes the packets, and counts."""
 
-    def observe(self) -> Seen:
-        """Count for OBSERVE_S."""
+    def pid(self) -> int:
+        """Return the process."""
+
+    def observe(self, wait: Callable[[], None] = short_wait) -> Seen:
+        """Count until `wait` returns."""
 
     def waited_ns(self) -> int:
         """Return how long its polling thread has waited for its CPU so far."""
@@ -165,11 +179,15 @@ class OurNode:
         dut = {"lcores": [1], "rx_port": port, "tx_port": port, "workload": "io", "burst": BURST}
         self.client.request("configure", LIMIT_S, ports=[{"name": port}], dut=dut)
 
-    def observe(self) -> Seen:
+    def observe(self, wait: Callable[[], None] = short_wait) -> Seen:
         times = {"warmup_ns": 10_000_000, "window_ns": int(OBSERVE_S * 1e9), "drain_max_ns": 0}
         self.client.request("start", LIMIT_S, trial="observed", **times)
+        wait()
         self.client.wait_trial("observed", LIMIT_S)
         return parse_result(self.client.request("read", LIMIT_S))
+
+    def pid(self) -> int:
+        return self.client.pid
 
     def waited_ns(self) -> int:
         return waited_ns(self.client.pid, WORKER_1)
@@ -207,19 +225,22 @@ class StockTestpmd:
         self._tsc_hz = tsc_hz
         options = ["--total-num-mbufs=8192", f"--burst={BURST}", "--port-topology=loop"]
         options += ["--record-core-cycles", "--record-burst-stats"]
-        eal = ["--in-memory", "--vdev", memif(TESTPMD, "client", folder)]
-        self.prompt = Testpmd(eal, options, folder / "testpmd.log")
+        eal = ["--in-memory", *probe(), "--vdev", memif(TESTPMD, "client", folder)]
+        self.prompt = Testpmd(eal, options, folder / "testpmd.log", telemetry=True)
 
-    def observe(self) -> Seen:
+    def observe(self, wait: Callable[[], None] = short_wait) -> Seen:
         self.prompt.ask("start")
         time.sleep(0.01)
         self.prompt.ask("clear fwd stats all")
         begin_s = time.monotonic()
-        time.sleep(OBSERVE_S)
+        wait()
         said = self.prompt.ask("show fwd stats all")
         seconds = time.monotonic() - begin_s
         self.prompt.ask("stop")
         return parse_forwarding(said, seconds, self._tsc_hz)
+
+    def pid(self) -> int:
+        return self.prompt.pid
 
     def waited_ns(self) -> int:
         return waited_ns(self.prompt.pid, WORKER_1)
@@ -255,15 +276,18 @@ class Switch:
     def __init__(self, tsc_hz: float, folder: Path) -> None:
         self._tsc_hz = tsc_hz
         (folder / "ovs").mkdir()
-        self._ovs = Ovs(folder / "ovs", "p0", memif(OVS, "client", folder), "256")
+        self._ovs = Ovs(folder / "ovs", "p0", memif(OVS, "client", folder), "256", probe())
 
-    def observe(self) -> Seen:
+    def observe(self, wait: Callable[[], None] = short_wait) -> Seen:
         self._ovs.clear()
-        time.sleep(OBSERVE_S)
+        wait()
         counts = self._ovs.counts()
         share = counts.busy_cycles / (counts.busy_cycles + counts.idle_cycles)
         pps = counts.rx_packets / counts.cycles * self._tsc_hz
         return Seen(pps, share, counts.iterations, counts.idle_iterations, counts.cycles)
+
+    def pid(self) -> int:
+        return self._ovs.pid
 
     def waited_ns(self) -> int:
         return waited_ns(self._ovs.pid, r"pmd-c01.*")
@@ -297,17 +321,38 @@ class Bench:
         with self._generator.sending(number, {"saturate": True}):
             return median([program.observe().pps for _ in range(4)][1:])
 
-    def look(self, number: int, program: Program, pps: float) -> Seen:
+    def look(self, number: int, program: Program, pps: float, wait: Callable[[], None] = short_wait) -> Seen:
         """Return what a program sees at a rate; raise Disturbed if it or the generator never had a CPU of its own."""
         with self._generator.sending(number, {"pps": pps}):
             for _ in range(TRIES):
-                before = program.waited_ns(), self._generator.waited_ns()
-                seen = program.observe()
+                begin_s, before = time.monotonic(), (program.waited_ns(), self._generator.waited_ns())
+                seen = program.observe(wait)
                 waited_ns = program.waited_ns() - before[0], self._generator.waited_ns() - before[1]
-                shares = [waited / OBSERVE_S / 1e9 for waited in waited_ns]
-                if shares[0] <= MOST_WAITED and shares[1] <= MOST_WAITED_BY_GENERATOR:
+                waited = [each / (time.monotonic() - begin_s) / 1e9 for each in waited_ns]
+                if waited[0] <= MOST_WAITED and waited[1] <= MOST_WAITED_BY_GENERATOR:
                     return seen
-        raise Disturbed(f"{shares[0]:.2%} of the look waited for CPU 1, {shares[1]:.2%} for CPU 0")
+        raise Disturbed(f"{waited[0]:.2%} of the look waited for CPU 1, {waited[1]:.2%} for CPU 0")
+
+    def attach(self, number: int, program: Program, name: str, pps: float) -> float:
+        """Return the useful share by `pollscope attach` minus that by counts, in points."""
+        silent = self.look(number, program, 0)
+        with attached(program.pid()) as observer:
+            readings: list[CounterReading] = []
+
+            def wait() -> None:
+                readings[:] = watch(observer, ATTACHED_S, lambda *_: None)
+
+            by_counts = self.look(number, program, pps, wait).share_by_counts(silent.cycles / silent.polls)
+            (thread,) = shares(readings, observer.info)
+        if isinstance(thread.classes, str):
+            raise Disturbed(thread.classes)
+        useful = thread.classes.useful
+        print(
+            f"{name}: useful {100 * useful.value:.2f} +-{100 * useful.error:.2f} % by attach, "
+            f"{100 * by_counts:.2f} % by counts",
+            file=sys.stderr,
+        )
+        return 100 * (useful.value - by_counts)
 
     def at(self, number: int, program: Program, name: str, pps: float) -> tuple[Seen, float]:
         """Return what a program sees, and its share by counts, at the cost of an empty poll measured just before."""
@@ -337,6 +382,7 @@ class Bench:
                 self.ratios.note("testpmd_stamped_share", load, other.busy_share / own.stamped_share)
             self.ratios.note("testpmd_by_counts", load, other.busy_share / other_by_counts)
             self.ratios.note("ours_by_counts", load, own.busy_share / own_by_counts)
+            self.ratios.note("testpmd_attach_off", load, self.attach(TESTPMD, theirs, "testpmd", load * full))
 
         self._each(compare)
 
@@ -348,6 +394,7 @@ class Bench:
         def compare(load: float) -> None:
             seen, by_counts = self.at(OVS, switch, "ovs", load * full)
             self.ratios.note("ovs_busy_share", load, seen.busy_share / by_counts)
+            self.ratios.note("ovs_attach_off", load, self.attach(OVS, switch, "ovs", load * full))
 
         self._each(compare)
 
@@ -405,12 +452,15 @@ def main() -> int:
     os.sched_setaffinity(0, {0})
     with tempfile.TemporaryDirectory() as folder:
         ratios = observe_all(Path(folder), missing)
+    missed = False
     for name, values in ratios.found.items():
         if details or name.endswith(SHOWN):
-            print_ratio(name, values)
+            goal = ATTACH_OFF if "attach" in name else None
+            found = print_ratio(name, values, goal)
+            missed |= goal is not None and not goal.is_met(found.value)
     for wrong in ratios.wrong:
         print(f"at 0 %: {wrong}", file=sys.stderr)
-    return 1 if ratios.wrong or not ratios.found else 0
+    return 1 if missed or ratios.wrong or not ratios.found else 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,8 @@ import pytest
 
 APPS = Path(__file__).parent.parent / "apps"
 RELACY = Path("/usr/include/relacy/relacy.hpp")
+# ccache caches compilation (-c) only; linking is short.
+CACHED = [tool] if (tool := shutil.which("ccache")) else []
 
 
 def run(*command: object) -> subprocess.CompletedProcess[str]:
@@ -25,8 +27,13 @@ def explore(source: str, folder: Path, defines: str, *searches: str, found: str 
     if compiler is None or not RELACY.is_file():
         pytest.skip(f"needs a C++ compiler and {RELACY} (Debian: g++ and relacy-dev)")
     named = [f"-D{each}" for each in defines.split()]
-    done = run(compiler, "-std=gnu++11", optimise, "-w", *named, "-o", program, APPS / "tests" / source)
-    assert done.returncode == 0, done.stderr[-3000:]
+    compiled = folder / "model-check.o"
+    for step in (
+        (*CACHED, compiler, "-std=gnu++11", optimise, "-w", *named, "-c", APPS / "tests" / source, "-o", compiled),
+        (compiler, compiled, "-o", program),
+    ):
+        done = run(*step)
+        assert done.returncode == 0, done.stderr[-3000:]
     for search in searches:
         done = run(program, *search.split())
         assert done.returncode == bool(found) and re.search(found or "iterations: ", done.stdout), done.stdout[-3000:]

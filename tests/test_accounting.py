@@ -545,6 +545,17 @@ def test_an_interval_over_repeats_holds_the_trials_own_error(tmp_path: Path) -> 
     assert not rate.estimate.has_interval, "three equal repeats do not know their spread"
 
 
+def test_the_error_of_a_share_of_the_running_time_is_one_too(tmp_path: Path) -> None:
+    """The host takes 20 % of the window, so that an error is that much more of the rest."""
+    trials = [
+        synthetic.trial(f"t{k}", "p0", k, {"queues": 1}, useful_share=0.3, interrupted_share=0.2) for k in range(3)
+    ]
+    table = current_table(read_run(synthetic.write_run(tmp_path / "run", trials)))
+    (whole,), (running,) = (by_point(table, name) for name in ("tax_share", "tax_share_running"))
+    assert running.error == pytest.approx(whole.error / 0.8)
+    assert running.error > 0.01 * (1 - 0.3)
+
+
 @pytest.mark.parametrize(("missing", "kept"), [(0.008, True), (0.0185, False)])
 def test_an_estimated_share_below_zero_by_less_than_its_error_is_kept(missing: float, kept: bool) -> None:
     """Omitted or cut to 0 it would bias the mean of several trials; further below it contradicts itself."""

@@ -22,6 +22,7 @@ from pollscope.stats.estimates import (
     _kendall_variance,
     bimodality_warning,
     block_ratio_estimate,
+    difference_estimate,
     difference_p,
     mean_estimate,
     median_estimate,
@@ -133,6 +134,21 @@ def test_two_equal_repeats_per_side_show_no_difference() -> None:
     assert difference_p([1000.0, 1000.0], [1000.0, 1000.0]) == 1
 
 
+@pytest.mark.parametrize("n", [3, 6])
+def test_equal_values_that_are_not_exact_in_binary_are_equal(n: int) -> None:
+    tenth, fifth = [0.1] * n, [0.2] * n
+    assert difference_p(tenth, fifth) == 2 * 0.5**n
+    assert difference_p(tenth, [0.1] * (n + 1)) == 1
+    rises = (tenth, fifth), ([0.7] * n, [0.9] * n)
+    for found in (
+        ratio_estimate(tenth, [0.3] * n),
+        product_estimate([tenth], [[0.3] * n]),
+        rise_ratio_estimate(*rises),
+    ):
+        assert found.relative_half_width == (pytest.approx(RESOLUTION / 2) if n == 6 else math.inf)
+    assert difference_estimate(tenth, fifth).has_interval is (n == 6)
+
+
 def test_values_at_a_limit_are_at_the_limit() -> None:
     found = mean_estimate([0.0, 0.0], limits=(0.0, 1.0))
     assert (found.low, found.high) == (0, 0)
@@ -191,9 +207,29 @@ def test_two_modes_are_named_and_one_is_not() -> None:
     assert false_alarms / 900 < 0.01
 
 
-def test_zeros_over_something_are_a_ratio_of_zero() -> None:
-    estimate = ratio_estimate([0.0, 0.0, 0.0], [1.0, 1.2, 1.1])
-    assert (estimate.value, estimate.low, estimate.high) == (0.0, 0.0, 0.0)
+@pytest.mark.parametrize("n", [3, 6, 25])
+def test_zeros_over_something_have_the_upper_bound_of_a_share_of_which_none_was_seen(n: int) -> None:
+    estimate = ratio_estimate([0.0] * n, [1.0, 1.2, 1.1] * 3)
+    assert (estimate.value, estimate.low) == (0.0, 0.0)
+    clopper = scipy.stats.binomtest(0, n).proportion_ci(0.95, method="exact")
+    assert estimate.high == pytest.approx(clopper.high)
+
+
+@pytest.mark.parametrize("below", [[0.0, 1e-3], [5.0] * 3, [0.0, 0.0, 0.0, 0.0, 1.0, 1.0]])
+def test_zeros_over_what_may_be_zero_have_no_interval(below: list[float]) -> None:
+    estimate = ratio_estimate([0.0] * len(below), below)
+    assert estimate.value == 0
+    assert not estimate.has_interval
+
+
+@pytest.mark.parametrize("lossy", [0.1, 0.3, 0.5, 0.8])
+@pytest.mark.parametrize("n", [2, 3, 6, 12])
+def test_equal_sides_that_rarely_lose_are_rarely_told_apart(n: int, lossy: float) -> None:
+    """Zeros as an exact 0 excluded a ratio of 1 in up to 25 % of cases."""
+    chance, times = np.random.default_rng(3), 2000
+    sides = np.where(chance.random((times, 2, n)) < lossy, 0.01 * (1 + 0.1 * chance.standard_normal((times, 2, n))), 0)
+    found = [ratio_estimate(above, below) for above, below in sides.tolist() if any(below)]
+    assert sum(each.high < 1 or each.low > 1 for each in found) <= 0.05 * times + 3 * math.sqrt(0.05 * times)
 
 
 def _planted(chance: np.random.Generator, kind: str, blocks: int, ratio: float) -> npt.NDArray[np.float64]:
@@ -241,6 +277,22 @@ def test_equal_rises_are_known_to_the_resolution() -> None:
         assert found.value == 2.5
         assert found.has_interval is known
         assert found.low < found.high
+
+
+def test_a_rise_over_another_holds_the_error_that_single_trials_have() -> None:
+    first, last = ([10.0, 11.0, 12.0], [5.0, 5.1, 5.2]), ([20.0, 21.0, 19.0], [9.0, 9.2, 8.9])
+    alone, together = rise_ratio_estimate(first, last), rise_ratio_estimate(first, last, error=5.0)
+    assert together.value == alone.value
+    assert together.high - together.low > 1.5 * (alone.high - alone.low)
+    equal = rise_ratio_estimate(([10.0] * 6, [5.0] * 6), ([20.0] * 6, [9.0] * 6), error=2.0)
+    assert (equal.low, equal.high) == (2.0, 3.0)
+
+
+def test_a_product_holds_the_error_that_single_trials_have() -> None:
+    above, below = [[1.0, 1.001, 0.999]], [[2.0, 2.001, 1.999]]
+    alone, together = product_estimate(above, below), product_estimate(above, below, error=0.1)
+    assert math.log(alone.high / alone.value) < 0.01
+    assert math.log(together.high / together.value) == pytest.approx(0.1, rel=0.01)
 
 
 def test_one_block_has_no_interval_and_zeros_no_ratio() -> None:

@@ -263,6 +263,7 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
     assert table["metric.rx_pps"].tolist() == pytest.approx([PPS] * 2, rel=0.02)
     assert table["metric.tx_pps"].tolist() == pytest.approx([PPS] * 2, rel=0.02)
     assert table["metric.empty_poll_fraction"].between(0, 1).all()
+    assert list(table["metric.imissed_share"]) == [0, 0]
     shares_of = table[["metric.useful_share", "metric.empty_poll_share", "metric.instrumentation_share"]].sum(axis=1)
     assert shares_of.tolist() == pytest.approx([1, 1], abs=0.001)
     assert "plug-in" in str(table["absent.interaction_share"].iloc[0])
@@ -270,14 +271,17 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
     shutil.copytree(folder, other)
     for words in (
         ["report", str(folder), "--out", str(tmp_path / "report.html")],
-        ["figures", str(folder), "--out", str(tmp_path / "figures")],
-        ["compare", str(folder), str(other)],
+        ["figures", str(folder), "--out", str(tmp_path / "figures/ATTACH.svg")],
+        ["compare", str(folder), str(other), "--out", str(tmp_path / "compared.svg")],
         ["explain", str(folder)],
         ["query", 'SELECT "metric.tax_share" FROM trials', str(tmp_path / "results")],
         ["claims", str(folder)],
     ):
         done = pollscope(*words, cwd=tmp_path)
         assert done.returncode == 0, (words, done.stderr)
+    (explained,) = json.loads(pollscope("explain", str(folder), "--json", cwd=tmp_path).stdout)
+    (core,) = [each for each in explained["points"][0]["findings"] if each["stage"] == "core cycles"]
+    assert "% of its time is left" in str(core)
     assert (tmp_path / "figures/ATTACH.csv").read_text().count("useful_share") == 1
     assert "Cycles of a running program" in (tmp_path / "report.html").read_text()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-# Keeps a log of its calls. `make` makes a checkout's program; the program's `compare` ends with the code in `worse`.
+# Keeps a log of its calls. `make` makes a checkout's program; the program's `--fail-if` ends with the code in `worse`.
 STAND_IN = """#!/bin/sh
 echo "$0 $*" >>"$LOG"
 case $0 in
@@ -18,7 +18,7 @@ case $0 in
     [ "$1" != -C ] || cd "$2"
     mkdir -p .venv/bin
     cp "$0" .venv/bin/pollscope ;;
-*) [ "$1" != compare ] || exit "$(cat worse)" ;;
+*) case "$*" in *--fail-if*) exit "$(cat worse)" ;; esac ;;
 esac
 """
 
@@ -51,22 +51,33 @@ def gate(fork: Path, *words: str) -> tuple[int, list[str]]:
     return done.returncode, log.read_text().replace(f"{tools}/", "").splitlines() if log.exists() else []
 
 
-def test_both_commits_are_built_measured_and_compared(fork: Path) -> None:
+BUILT = ["make build", "make -C gate/base build", ".venv/bin/pollscope run SANITY --out gate/sanity"]
+
+
+def test_both_commits_are_built_and_measured_by_turns(fork: Path) -> None:
+    code, calls = gate(fork, "HEAD~1", "TAX", "--quick")
+    nodes = "factors.node=[gate/base/build/pollscope-node, build/pollscope-node]"
+    decided = "--by node --until-decided 3m --fail-if cycles_per_packet_useful > 5 % --out gate/turns"
+    assert (code, calls) == (0, [*BUILT, f".venv/bin/pollscope run TAX --quick --set {nodes} {decided}"])
+    heads = [subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=each) for each in (fork, fork / "gate/base")]
+    assert heads[0] != heads[1]
+
+
+def test_nodes_of_two_protocols_are_measured_by_their_own_commits(fork: Path) -> None:
     (fork / "gate/baseline/spec/run-a").mkdir(parents=True)
     (fork / "gate/candidate/spec/run-b").mkdir(parents=True)
+    (fork / "docs/internals").mkdir(parents=True)
+    (fork / "docs/internals/node-protocol.md").write_text("another one")
+    subprocess.run(["git", "add", "docs"], cwd=fork, check=True)
     code, calls = gate(fork, "HEAD~1", "TAX", "--quick")
     assert code == 0
     compared = "compare gate/baseline/spec/run-a gate/candidate/spec/run-b --fail-if cycles_per_packet_useful > 5 %"
     assert calls == [
-        "make build",
-        "make -C gate/base build",
-        ".venv/bin/pollscope run SANITY --out gate/sanity",
+        *BUILT,
         "gate/base/.venv/bin/pollscope run TAX --quick --out gate/baseline",
         ".venv/bin/pollscope run TAX --quick --out gate/candidate",
         f".venv/bin/pollscope {compared} --out gate",
     ]
-    heads = [subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=each) for each in (fork, fork / "gate/base")]
-    assert heads[0] != heads[1]
 
 
 def test_it_fails_when_the_comparison_does_and_without_a_base(fork: Path) -> None:
@@ -89,4 +100,4 @@ def test_both_workflows_call_it_and_keep_the_runs(checkout: Path) -> None:
     kept = github["steps"][-1]["with"]["path"].split()
     assert "::warning::the runs are too noisy" in steps[-2]
     assert gitlab["allow_failure"]["exit_codes"] == 4
-    assert kept == gitlab["artifacts"]["paths"] == ["gate/sanity", "gate/baseline", "gate/candidate"]
+    assert kept == gitlab["artifacts"]["paths"] == ["gate/sanity", "gate/turns", "gate/baseline", "gate/candidate"]

@@ -8,13 +8,16 @@ also shown to be able to decide.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
+from pollscope.analysis.claims.contrasts import _geometric_mean
 from pollscope.analysis.claims.evaluate import _controlled
 from pollscope.analysis.claims.model import Claim
 from pollscope.analysis.claims.predicates import JUDGES, judge
@@ -149,6 +152,16 @@ def test_no_trend(situation: Situation, heights: list[float], direction: str) ->
 
 
 FALLS = TrendOver(kind="trend", factor="queues", direction="falls")
+
+
+@some
+@given(SITUATION, st.sampled_from(["rises", "falls"]))
+def test_a_change_of_just_the_flat_range_is_no_trend(situation: Situation, direction: str) -> None:
+    """The last level lies at the end of the flat range, so that nothing is more than flat."""
+    predicate = TrendOver.model_validate({"kind": "trend", "factor": "queues", "direction": direction})
+    change = predicate.flat_within * (1 if direction == "rises" else -1)
+    truth = over(LEVELS, lambda level: 1e6 * (1 + change * math.log2(level) / 3))
+    situation.never(predicate, truth, AGREES)
 
 
 @pytest.mark.thorough
@@ -351,6 +364,25 @@ def test_ratio_of_ratios(situation: Situation, fall: float) -> None:
     situation.never(predicate, alike, *BOTH, names=SHAPES)
     milder = shapes({"NC": lambda q: 3e6 * 0.9**q, "SQ": lambda q: 1e6 * 0.5**q}, (0, 1))
     situation.plain(predicate, milder, names=SHAPES, noise=0.01)
+
+
+CHANGES = {"kind": "ratio_of_ratios", "factor": "queues", "from": 0, "to": 1, "across": "shape", "of": "NC"}
+RISE = {"kind": "rise_share", "factor": "queues", "from": 0, "to": 1, "beside": "tx_pps"}
+
+
+@pytest.mark.parametrize(("given_", "most"), [({**CHANGES, "over": "SQ"}, 0.97), (RISE, 0.47)])
+def test_comparisons_hold_the_error_that_single_trials_have(given_: Mapping[str, object], most: float) -> None:
+    """Two shapes fall to 0.7 and 0.75 of what they were, beside something that falls by 0.6: trials hardly scatter."""
+    truth = shapes({"NC": lambda q: 1 - 0.30 * q, "SQ": lambda q: 1 - 0.25 * q}, (0, 1))
+    beside = shapes({"NC": lambda q: 1 - 0.6 * q, "SQ": lambda q: 1 - 0.6 * q}, (0, 1))
+    predicate = TypeAdapter[Predicate](Predicate).validate_python({**given_, "high": most})
+    sure = drawn(SHAPES, truth, 6, 1e-4, np.random.default_rng(1), beside)
+    doubtful = [replace(each, error=0.2) for each in sure]
+    kinds = [judge(predicate, samples, METRIC).kind for samples in (sure, doubtful)]
+    assert kinds[0] is not VerdictKind.INCONCLUSIVE
+    assert kinds[1] is VerdictKind.INCONCLUSIVE
+    geometric = [_geometric_mean([(samples[1], samples[0])], CONFIDENCE) for samples in (sure, doubtful)]
+    assert geometric[1].relative_half_width > 10 * geometric[0].relative_half_width
 
 
 @pytest.mark.thorough

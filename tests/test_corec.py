@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from model_check import APPS, explore, run
+from model_check import APPS, CACHED, explore, run
 
 SHORT_FRAMES = 300_000
 FRAMES = int(os.environ.get("POLLSCOPE_COREC_FRAMES", SHORT_FRAMES))
@@ -154,7 +154,8 @@ def spin(folder: Path, *defines: str) -> subprocess.CompletedProcess[str]:
     shutil.copy(APPS / "tests/corec.pml", folder)
     steps = (
         (checker, *defines, "-a", "corec.pml"),
-        (compiler, "-O1", "-w", "-DSAFETY", *(("-DCOLLAPSE",) if LONG else ()), "-o", "pan", "pan.c"),
+        (*CACHED, compiler, "-O1", "-w", "-DSAFETY", *(("-DCOLLAPSE",) if LONG else ()), "-c", "-o", "pan.o", "pan.c"),
+        (compiler, "-o", "pan", "pan.o"),
     )
     for step in steps:
         made = subprocess.run(step, cwd=folder, capture_output=True, text=True, check=False)

@@ -17,7 +17,14 @@ import scipy.stats
 
 from pollscope.analysis.compare import _shares_of_baseline
 from pollscope.analysis.point_values import PointValues
-from pollscope.stats.estimates import Estimate, mean_estimate, median_estimate, product_estimate, ratio_estimate
+from pollscope.stats.estimates import (
+    Estimate,
+    mean_estimate,
+    median_estimate,
+    product_estimate,
+    ratio_estimate,
+    rise_ratio_estimate,
+)
 
 Values = npt.NDArray[np.float64]
 _MEAN, _SPREAD = 100.0, 5.0
@@ -81,6 +88,28 @@ def test_intervals_hold_the_truth(
     assert covered >= least
 
 
+@pytest.mark.parametrize("planted", [_independent, _levels])
+def test_a_rise_over_another_holds_the_truth(planted: Callable[[np.random.Generator], Values]) -> None:
+    """The quantity rises by half of what the other does; on two levels 83 % were covered by independent values' n."""
+    chance, covered = np.random.default_rng(2), 0
+    for _ in range(5 * _RUNS):
+        sides = [
+            (start / 2 + _SPREAD * planted(chance), start + 0.1 * _independent(chance)) for start in (_MEAN, 3 * _MEAN)
+        ]
+        first, last = ((rise.tolist(), other.tolist()) for rise, other in sides)
+        found = rise_ratio_estimate(first, last)
+        covered += found.low <= 0.5 <= found.high
+    assert covered >= 0.885 * 5 * _RUNS
+
+
+def test_what_both_quantities_share_does_not_widen_their_ratio() -> None:
+    """Both follow the same two levels of the host, and one is half of the other."""
+    chance = np.random.default_rng(2)
+    others = [start + _SPREAD * _levels(chance) for start in (_MEAN, 3 * _MEAN)]
+    first, last = (((other + 0.01 * _independent(chance)) / 2, other) for other in others)
+    assert rise_ratio_estimate(first, last).relative_half_width < 1e-3  # type: ignore[arg-type]
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("planted", [_independent, _blocks, _copied, _levels, _rounded])
 def test_medians_of_the_same_host_rarely_differ(planted: Callable[[np.random.Generator], Values]) -> None:
@@ -91,7 +120,7 @@ def test_medians_of_the_same_host_rarely_differ(planted: Callable[[np.random.Gen
 
 def test_trials_with_the_same_baseline_share_its_error() -> None:
     """Nothing differs between baseline and trials, each of which has noise of 5 %."""
-    chance, covered = np.random.default_rng(3), 0
+    chance, covered, runs = np.random.default_rng(3), 0, _RUNS // 2
     kinds = ["baseline", *["measure"] * 6] * 3
     same: dict[str, Any] = {
         "status": "ok",
@@ -102,12 +131,12 @@ def test_trials_with_the_same_baseline_share_its_error() -> None:
         "block": "",
         "point": "p",
     }
-    for _ in range(_RUNS):
+    for _ in range(runs):
         rates = 1e6 * (1 + 0.05 * chance.standard_normal(len(kinds)))
         table = pd.DataFrame({"kind": kinds, "factor.pair": "a", "metric.rx_pps": rates}).assign(**same)
         (found,) = _shares_of_baseline(table, "a", "rx_pps")
         covered += found.estimate.low <= 1 <= found.estimate.high
-    assert covered >= 0.9 * _RUNS
+    assert covered >= 0.9 * runs
 
 
 def test_values_that_follow_their_neighbours_are_worth_fewer() -> None:

@@ -83,9 +83,10 @@ def results(out: Path) -> dict[str, Any]:
     return {record["trial"]: record["result"] for record in map(json.loads, lines)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("sweep", "numbers"),
-    [pytest.param(SWEEP, (1, 2), marks=pytest.mark.thorough), (LOADS, (1,))],
+    [(SWEEP, (1, 2)), (LOADS, (1,))],
     ids=["rates", "loads of a maximum"],
 )
 def test_a_cluster_gives_the_same_bits(

@@ -222,6 +222,41 @@ def test_a_busy_worker_behind_a_full_ring_is_the_limit_and_not_its_dispatcher() 
     assert limits(at(values, worker(0.5), dispatcher, **more)) == ["ring between cores"]
 
 
+@pytest.mark.parametrize(("missed", "limit"), [(0.0, []), (0.05, ["RX ring"])])
+def test_only_packets_without_a_descriptor_are_missed_by_the_rx_ring(missed: float, limit: list[str]) -> None:
+    """Packets that find no room behind the dispatcher have left the RX ring, which only the dispatcher reads."""
+    values = {"imissed_share": missed, "ring_full_share": 0.05, "rx_pps": 1e7, "tx_dropped_share": 0.0}
+    values |= {"interrupted_share": 0.0, "rx_nombuf_share": 0.0, "offered_pps": 1e7}
+    dispatcher = CoreLoad("dispatcher on CPU 2", "dispatcher", 0.5, 0.0)
+    params = {"organisation": "scale-up", "dispatchers": 1}
+    found = at(values, worker(0.99), dispatcher, params=params, busy_polls_filled=[0.2])
+    assert [stage for stage in limits(found) if stage == "RX ring"] == limit
+    said = of(found, "RX ring").evidence[0]
+    assert ("while dispatcher on CPU 2 is busy for 50 % only" in said) is bool(limit)
+    assert of(found, "generator").evidence[0].startswith("Missed" if missed else "Dropped")
+
+
+def test_the_host_is_shown_with_the_packets_that_are_lost_meanwhile() -> None:
+    values = {"imissed_share": 0.0, "ring_full_share": 0.05, "rx_pps": 1e7, "interrupted_share": 0.3}
+    found = at(values, worker(0.5), params={"organisation": "scale-up", "dispatchers": 1}, busy_polls_filled=[0.2])
+    assert of(found, "host takes the core").kind is RuleOutcome.LIMITS
+    assert "5 %" in of(found, "host takes the core").evidence[1]
+
+
+@pytest.mark.parametrize(
+    ("rates", "kind"),
+    [
+        ({"rx_pps": 1e7}, RuleOutcome.CLEAR),
+        ({"rx_pps": 1e4}, RuleOutcome.LIMITS),
+        ({"offered_pps": 1e7}, RuleOutcome.CLEAR),
+        ({}, RuleOutcome.ABSENT),
+    ],
+)
+def test_discards_of_a_port_are_held_against_what_came_to_it(rates: dict[str, float], kind: RuleOutcome) -> None:
+    found = at({"imissed_share": 0.0, "nic_rx_port_discards_per_s": 1e3, **rates}, worker(0.3))
+    assert of(found, "NIC port").kind is kind
+
+
 # Windows of two clocks may differ by a twentieth.
 @pytest.mark.parametrize(
     ("came", "evidence"), [(2e6, "80 % of the sent packets did not reach the DUT's port"), (9.5e6, "")]
@@ -452,7 +487,7 @@ def test_the_papers_own_numbers_lead_to_its_four_findings() -> None:
     )
     # 1: not the tags.
     assert (of(one, "PCIe tags").kind, tags.kind) == (RuleOutcome.CLEAR, RuleOutcome.CLEAR)
-    assert "96.4 reads, 37.6 % of 256 tags" in tags.evidence[0]
+    assert "Outstanding reads (IOTLB) 97.4 reads, 38 % of 256 tags" in tags.evidence[0]
     assert tags.evidence[1] == "NIC reads without a completion buffer 0 clocks"
     # 2: latency grows by 52 %; with the rate that is 1.9 times the reads, an identity and no cause.
     assert iio.kind is RuleOutcome.OPEN
@@ -482,6 +517,12 @@ def host_network(label: str = "2", before: PointObservations | None = None, **va
 def test_tags_limit_where_reads_wait_for_a_completion_buffer(clocks: float, reads: float, kind: RuleOutcome) -> None:
     point = host_network(nic_pcie_no_completion_clocks=clocks, outstanding_reads_nic=reads)
     assert of(diagnose(point), "PCIe tags").kind is kind
+
+
+def test_the_largest_measured_number_of_reads_is_held_against_the_tags() -> None:
+    point = host_network(outstanding_reads_nic=40.0, outstanding_reads_iio=250.0)
+    assert of(diagnose(point), "PCIe tags").kind is RuleOutcome.LIMITS
+    assert "250" in of(diagnose(point), "PCIe tags").evidence[0]
 
 
 def test_a_point_without_iommu_decides_about_walks() -> None:

@@ -71,7 +71,7 @@ class Walk:
 
     def docs(self, page: str) -> str:
         """Return a page after its tables were generated again."""
-        self.shell("python docs/tables.py")
+        self.shell(f"python docs/tables.py {page}")
         return (self.tree / "docs" / page).read_text()
 
 

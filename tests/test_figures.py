@@ -20,7 +20,10 @@ from pollscope.analysis.figures.data import figure_data
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.socc19 import OTHER_DEFINITIONS
 from pollscope.analysis.figures.style import PARTS, new_figure, spread_axis
+from pollscope.analysis.figures.sweep import _y_axis
 from pollscope.base.names import figure_rows
+from pollscope.metrics.dictionary import metric_dictionary
+from pollscope.spec.model import Show
 from pollscope.store.run_folder import RunFolder
 
 RUN_ID = "20260101T000000Z-abcdef"
@@ -172,6 +175,15 @@ def test_a_run_in_which_all_failed_still_gives_a_figure_that_says_so(tmp_path: P
 def test_the_same_data_give_the_same_file(poll_run: RunFolder, tmp_path: Path) -> None:
     first, second = (save_figure(drawn("S-F8"), poll_run, Target(tmp_path / name, "f")) for name in ("a", "b"))
     assert [path.read_bytes() for path in first] == [path.read_bytes() for path in second]
+
+
+@pytest.mark.parametrize(("lowest", "bottom"), [(-0.02, -0.02), (0.0, 0.0)])
+def test_an_axis_leaves_room_below_zero_for_what_lies_there_only(lowest: float, bottom: float) -> None:
+    """A loss is negative if foreign packets were counted."""
+    axes = new_figure(2).subplots()
+    axes.plot([1, 2, 4], [lowest, 0.01, 0.03])
+    _y_axis(axes, Show.model_validate({"x": "queues", "y": ["loss_share"]}), metric_dictionary()["loss_share"])
+    assert axes.get_ylim()[0] == 0 if bottom == 0 else axes.get_ylim()[0] <= bottom
 
 
 def test_figures_follow_rows_and_paper(tmp_path: Path) -> None:

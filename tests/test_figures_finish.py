@@ -138,7 +138,7 @@ EACH = [
 WHOLE = [pytest.param(row, "whole", marks=pytest.mark.thorough) for row, at in ROW_STATE.items() if at != "whole"]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("row", "state"), [*EACH, *WHOLE])
 def test_every_figure(row: str, state: str, tmp_path: Path) -> None:
     figure, data = finished(paper_figure(row), gallery_run(tmp_path / "run", row, state))
@@ -283,10 +283,9 @@ def test_marks_of_panels_that_share_an_axis_say_what_it_is() -> None:
 
 def test_the_command_keeps_absent_panels_when_asked(tmp_path: Path) -> None:
     run = gallery_run(tmp_path / "run", "S-F8", "without-pmu")
-    for choice, said in (("drop", "Absent, so not drawn"), ("show", "absent, because")):
-        done = pollscope("figures", run.path, "--absent", choice, "--out", f"{choice}.svg", cwd=tmp_path)
-        assert (done.returncode, done.stderr) == (0, "")
-        assert said in (tmp_path / f"{choice}.svg").read_text(encoding="utf-8")
+    done = pollscope("figures", run.path, "--absent", "show", "--out", "shown.svg", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "absent, because" in (tmp_path / "shown.svg").read_text(encoding="utf-8")
 
 
 @pytest.mark.thorough

@@ -51,6 +51,11 @@ def test_unmeasurable_claims_are_one_line_per_cause(recorded: list[RunFolder]) -
     assert {claim for _, claim, _ in verdict_lines(verdicts)}.isdisjoint(verdict.claim.id for verdict in absent)
 
 
+def test_a_slow_link_is_named_and_not_a_nic(checkout: Path) -> None:
+    run = read_run(checkout / "data/runs/whole/c-f8-many-tcp-flows")
+    assert folded(evaluate_run(run)) == "6 claims need a link of 10 Gbit/s"
+
+
 def test_claims_begins_with_the_table_and_folds_what_is_absent(recorded: list[RunFolder], tmp_path: Path) -> None:
     run = recorded[0].path
     lines = pollscope("claims", run, cwd=tmp_path).stdout.splitlines()
@@ -66,7 +71,7 @@ def test_claims_begins_with_the_table_and_folds_what_is_absent(recorded: list[Ru
     assert "  finding:" not in short
 
 
-def test_a_report_has_the_command_of_each_run(recorded: list[RunFolder]) -> None:
+def test_a_report_has_the_command_of_each_run(recorded: list[RunFolder], tmp_path: Path) -> None:
     run = recorded[1]
     assert run_command(run).startswith("pollscope run S-F5 --quick")
     other = dataclasses.replace(
@@ -83,7 +88,8 @@ def test_a_report_has_the_command_of_each_run(recorded: list[RunFolder]) -> None
     assert run_command(other) == "pollscope run mine.yaml --testbed beds/lab.yaml --set 'factors.queues=[1, 8]'"
     renamed = dataclasses.replace(run, meta=run.meta | {"rows": ["Q"], "row": "Q", "overrides": None})
     assert run_command(renamed) == "pollscope run s-f5-polling-tax"
-    assert f"<code>{escape(run_command(run))}</code>" in report_html([run])
+    small = synthetic.run_of(tmp_path / "small", [synthetic.trial()])
+    assert f"<code>{escape(run_command(small))}</code>" in report_html([small])
 
 
 def test_findings_of_two_groups_name_them(tmp_path: Path) -> None:

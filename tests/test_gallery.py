@@ -2,6 +2,7 @@
 """Every row of the papers on one page: measured, modelled, a paper's table, or absent with the reason."""
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,14 @@ import pytest
 import synthetic_run as synthetic
 from chromium import Chromium
 from command_line import pollscope
+from shipped_specs import shipped
 from test_figures import poll_trials, tax_trials
 from test_report_browser import CONTRASTS, CUT, LEAST_CONTRAST, UNFOLD, WIDTHS_PX
 
 from pollscope.analysis.figures import figure_of
 from pollscope.analysis.figures.figure import PaperFigure
 from pollscope.analysis.figures.model_error import ModelError, model_error
-from pollscope.analysis.gallery import PaperGallery, gallery_html, paper_gallery, paper_rows
+from pollscope.analysis.gallery import STATED, TESTED, PaperGallery, gallery_html, paper_gallery, paper_rows, table_of
 from pollscope.analysis.papers import load_paper, rows_without_figure
 from pollscope.base.names import figure_rows, papers
 from pollscope.cli import modelled
@@ -35,6 +37,14 @@ def _say_nothing(_text: str) -> None:
 
 def run_of(folder: Path, row: str, trials: list[dict[str, Any]], **meta: Any) -> RunFolder:
     return synthetic.run_of(folder, trials, run_id=f"run-{folder.name}", row=row, rows=[row], **meta)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _specs_once() -> Iterator[None]:
+    """Read each shipped spec once: three tests ask for all rows of a paper."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pollscope.analysis.gallery.load_file", shipped)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +99,8 @@ def test_rows_are_measured_modelled_or_absent_with_the_reason(galleries: list[Pa
     assert ("peak throughput ratio mean", "4.1") in rows["H-F8"].stated
     for name, row in rows.items():
         assert bool(row.figures) != bool(row.reason), name
-        assert row.judged == [], "no chip was asked"
-        assert (badges[name] == ["absent"]) == (not row.figures), name
+        assert (row.table is None) == (name not in rows_without_figure()), "no chip was asked"
+        assert (badges[name] == ["absent"]) == (not row.figures and row.table is None), name
 
 
 def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path: Path) -> None:
@@ -103,11 +113,12 @@ def test_a_run_that_could_not_count_what_the_row_shows_measures_nothing(tmp_path
     assert rows["H-FRONTIER"].title
 
 
-@pytest.fixture
-def error(tmp_path: Path) -> ModelError:
+@pytest.fixture(scope="module")
+def error(tmp_path_factory: pytest.TempPathFactory) -> ModelError:
     """Return the error of a model that agrees."""
-    real = run_of(tmp_path / "real", "S-F5", tax_trials())
-    computed = run_of(tmp_path / "computed", "S-F5", [trial | {"modelled": True} for trial in tax_trials()])
+    folder = tmp_path_factory.mktemp("error")
+    real = run_of(folder / "real", "S-F5", tax_trials())
+    computed = run_of(folder / "computed", "S-F5", [trial | {"modelled": True} for trial in tax_trials()])
     figure = figure_of("S-F5")
     assert isinstance(figure, PaperFigure)
     found = model_error(figure, real, computed)
@@ -127,12 +138,48 @@ def test_a_place_without_a_metric_shows_no_panel(error: ModelError) -> None:
     assert [axes.get_visible() for axes in figure.axes] == [True, True, True, False]
 
 
-def test_rows_without_a_figure_name_the_command_that_shows_them(galleries: list[PaperGallery]) -> None:
+def test_rows_without_a_figure_have_a_table(galleries: list[PaperGallery], page: str) -> None:
     rows = {row.row: row for gallery in galleries for row in gallery.rows}
-    assert set(rows_without_figure()) == {"C-ALG", "H-API", "I-DIAG"}
+    badges = {name: [badge.text for badge in rows[name].badges] for name in rows_without_figure()}
+    assert badges == {"C-ALG": [TESTED], "H-API": [TESTED], "I-DIAG": [STATED]}
     for name, known in rows_without_figure().items():
-        assert (rows[name].title, [badge.kind for badge in rows[name].badges]) == (known.title, ["absent"])
-        assert rows[name].reason == f"It is no figure. {known.shown_by}"
+        row = rows[name]
+        assert (row.title, row.reason) == (known.title, known.shown_by)
+        assert row.table is not None and {len(line) for line in row.table.lines} == {len(row.table.columns)}
+        assert f'aria-label="{name} in a table"' in page
+
+
+@pytest.mark.parametrize(
+    ("row", "code", "tests"),
+    [
+        ("C-ALG", "apps/pmd/corec_protocol.h", ("tests/test_corec.py", "apps/tests/driver_corec.c")),
+        ("H-API", "apps/qwait/qwait.h", ("tests/test_qwait.py", "apps/tests/unit_qwait.c")),
+    ],
+)
+def test_the_functions_and_tests_of_each_step_exist(
+    checkout: Path, row: str, code: str, tests: tuple[str, ...]
+) -> None:
+    _, table = table_of(row)
+    assert table.columns[-2:] == ["here", "shown by"]
+    source, shown = (checkout / code).read_text(), "".join((checkout / name).read_text() for name in tests)
+    for *_, here, by in table.lines:
+        functions, named = re.findall(r"`(\w+)\(\)`", here), re.findall(r"`(\w+)`", by)
+        assert functions and all(re.search(rf"^\w.*\b{name}\(", source, re.MULTILINE) for name in functions), here
+        assert named and all(f" {name}(" in shown for name in named), by
+
+
+def test_the_papers_four_findings_stand_in_its_diagnosis() -> None:
+    _, table = table_of("I-DIAG")
+    said = {stage: (one, two, source) for stage, one, two, source in table.lines}
+    assert [stage for stage, (_, two, _) in said.items() if two.startswith("may limit")] == [
+        "work requests",
+        "IOTLB walks",
+        "IIO queueing",
+        "NIC's MTT cache",
+    ]
+    assert said["PCIe tags"][1].startswith("does not limit")
+    for finding in (1, 2, 3, 4):
+        assert any(f"section 4.1, finding {finding}" in source for _, _, source in said.values())
 
 
 def test_the_contents_say_what_each_row_is(galleries: list[PaperGallery], page: str) -> None:
@@ -155,11 +202,13 @@ def test_statements_on_the_chip_stand_in_their_rows() -> None:
     gallery = paper_gallery("hyperplane", [], {}, judged(chip(), ["H-F8", "H-F11a"]))
     rows = {row.row: row for row in gallery.rows}
     assert [badge.kind for badge in rows["H-F8"].badges] == ["modelled"]
-    ((statement, allowed, found, verdict, lever),) = rows["H-F8"].judged
+    tables = {name: row.table for name, row in rows.items()}
+    assert tables["H-F8"] is not None and tables["H-F11a"] is not None
+    ((statement, allowed, found, verdict, lever),) = tables["H-F8"].lines
     assert statement.endswith(": 4.1")
     assert (allowed, found, verdict, lever) == ("3.7 to 4.5", "5.27", "disagrees", "poll_ns is 170: 130 would do")
-    assert rows["H-F11a"].judged[0][1] == "1 or more"
-    assert (rows["H-F12"].judged, [badge.kind for badge in rows["H-F12"].badges]) == ([], ["absent"])
+    assert tables["H-F11a"].lines[0][1] == "1 or more"
+    assert (tables["H-F12"], [badge.kind for badge in rows["H-F12"].badges]) == (None, ["absent"])
     assert "poll_ns is 170: 130 would do" in gallery_html([gallery])
 
 

@@ -12,7 +12,7 @@ import synthetic_run as synthetic
 from command_line import Done, pollscope
 from hypothesis import given
 from hypothesis import strategies as st
-from run_helpers import Cli
+from run_helpers import FAKE_NODE, Cli
 
 from pollscope.analysis.compare import _difference
 from pollscope.analysis.gate import Condition, condition, judge
@@ -158,6 +158,26 @@ def test_the_three_outcomes_are_as_rare_by_chance_as_promised() -> None:
     assert outcomes[1] <= 600 * 0.05 + 3 * math.sqrt(600 * 0.05)
 
 
+@pytest.mark.parametrize(
+    ("text", "first", "second", "outcome"),
+    [
+        ("rx_pps < +5 %", 6, 6, "holds"),
+        ("rx_pps > -5 %", 2, 2, "holds"),
+        ("rx_pps < -5 %", 6, 6, "not_so"),
+        ("rx_pps < 0 %", 6, 6, "not_so"),
+        ("rx_pps < -5 %", 2, 1, "unseen"),
+        ("rx_pps < +5 %", 1, 2, "unseen"),
+    ],
+)
+def test_equal_values_have_changed_by_nothing(text: str, first: int, second: int, outcome: str) -> None:
+    sides = [PointValues({}, (1e6,) * n) for n in (first, second)]
+    (judged,) = judge([condition(text)], [_difference("rx_pps", "p", ("A", "B"), *sides)])
+    assert {name: len(getattr(judged, name)) for name in ("holds", "not_so", "unseen")} == {
+        **dict.fromkeys(("holds", "not_so", "unseen"), 0),
+        outcome: 1,
+    }
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("text", "reason"),
@@ -248,6 +268,7 @@ PLANTED = """\
 format: 1
 name: planted
 title: t
+testbeds: [loopback, vm-pair, model]
 parameters: {load_pps: 1 Mpps}
 factors: {extra_cycles: [0, 100], burst: [8, 32]}
 trial: {warmup: 0 ms, window: 5 ms, drain: 0 ms}
@@ -278,6 +299,21 @@ def test_a_run_ends_when_its_conditions_are_decided(
     # The same evidence gives the same outcome, later and after a resume that has nothing to measure.
     assert cli("run", "--resume", run.path, *gate).returncode == code
     assert cli("compare", run.path, *gate, "--out", "x.svg").returncode == code
+
+
+def test_two_builds_of_the_node_are_measured_by_turns(tmp_path: Path) -> None:
+    slower = tmp_path / "candidate"
+    slower.write_text(f"""#!/bin/sh\nFAKE_NODE='{{"slower": 0.8}}' exec {FAKE_NODE}\n""")
+    slower.chmod(0o755)
+    cli = Cli(tmp_path)
+    text = PLANTED.replace(
+        "extra_cycles: [0, 100], burst: [8, 32]", f"extra_cycles: [100], node: [{FAKE_NODE}, candidate]"
+    )
+    cli.ends(1, "run", cli.spec(text), "--until-decided", "1m", "--by", "node", "--fail-if", "rx_pps < -5 %")
+    assert len((tmp_path / "nodes").read_text().split()) == 2, "both stay until the end"
+    assert "is started on loopback only" in cli("plan", cli.spec(text), "--testbed", "model").said
+    slower.unlink()
+    assert "candidate: candidate is not built" in cli("plan", cli.spec(text)).said
 
 
 @pytest.mark.parametrize(

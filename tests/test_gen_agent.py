@@ -310,7 +310,6 @@ def test_a_run_compares_the_agent_with_the_core(cli: Cli) -> None:
     assert claims.returncode == 0 and "equal-load" in claims.stdout, claims.stdout + claims.stderr
     explained = cli("explain", folder)
     assert explained.returncode == 0 and "agent" in explained.stdout, explained.stdout + explained.stderr
-    assert cli("figures", folder).returncode == 0
 
 
 def test_other_testbeds_have_no_agent(cli: Cli) -> None:

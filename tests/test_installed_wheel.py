@@ -14,6 +14,7 @@ import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib
 import pytest
 from pair_hosts import SPEC, pair_config, written
 from ssh_host import running_sshd
@@ -66,6 +67,7 @@ class Laptop:
             "PATH": f"{self.venv / 'bin'}:{self.folder / 'tools'}",
             "POLLSCOPE_STATE_DIR": str(self.folder / "state"),
             "LC_ALL": "C.UTF-8",
+            "MPLCONFIGDIR": matplotlib.get_cachedir(),  # with its list of fonts, which takes long to make
         }
 
     def start(self, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

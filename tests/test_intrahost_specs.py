@@ -140,6 +140,7 @@ def test_figures_show_what_was_counted_and_why_the_rest_is_absent(
     assert [each for each in shown if each not in text] == []
 
 
+@pytest.mark.thorough
 def test_a_table_and_a_run_of_one_row_are_two_files(tmp_path: Path) -> None:
     trials = [synthetic.trial(f"{repeat}", "cores=1", repeat, {"cores": 1}) for repeat in range(2)]
     run = run_of(tmp_path / "run", "I-T1", trials)

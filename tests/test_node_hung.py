@@ -71,9 +71,9 @@ def assert_usable_again(node: Node) -> None:
 
 
 def test_a_window_that_is_never_closed(node: Node) -> None:
-    start(node, "open", window_s=2)
+    start(node, "open", window_s=1)
     with hung(node, DUT_LCORE):
-        assert_failed(node.line(2 + OVERDUE_S + LOOK_S), "open")
+        assert_failed(node.line(1 + OVERDUE_S + LOOK_S), "open")
         assert node.get("read")["state"] == "failed"
         assert node.ask("configure", **configuration())["ok"] is False
         assert node.ask("start", trial="next", window_ns=10**6, rate={"pps": 0})["ok"] is False

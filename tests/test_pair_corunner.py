@@ -100,7 +100,8 @@ def test_the_agent_steps_aside_once_and_forgets_a_corunner_that_left() -> None:
     assert host.options("perf-corunner") == {}
 
 
-@pytest.mark.parametrize("how", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_no_corunner_outlives_the_runner(
     cli: Cli, sshd: SshHost, build_dir: Path, tmp_path: Path, how: signal.Signals
 ) -> None:
@@ -140,6 +141,7 @@ def _read(path: Path) -> str:
         return ""
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("change", "reason"),
     [

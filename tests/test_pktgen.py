@@ -100,7 +100,7 @@ def another_pktgen(folder: Path, *words: str, **options: Any) -> Iterator[subpro
 
 
 def test_only_pktgen_itself_is_a_second_instance(tmp_path: Path) -> None:
-    """The attack: any user calls a process so, and root is told to kill it."""
+    """The attack: any user calls a process so, and the message asks root to kill it."""
     with subprocess.Popen(["pktgen", "600"], executable=shutil.which("sleep")) as named:
         try:
             assert not is_pktgen(Path(f"/proc/{named.pid}"))
@@ -144,7 +144,7 @@ def test_traffic_that_pktgen_cannot_generate_is_left_out(
     assert reason in done.stderr
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("fault", "shown"),
     [("die", "Did not find any ports to use"), ("memory", "it takes 1.3 GiB per port: reserve as many hugepages")],

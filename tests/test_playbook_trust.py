@@ -62,6 +62,7 @@ def build_folders() -> set[Path]:
     return set(Path("/var/tmp").glob("pollscope-build-*"))
 
 
+@pytest.mark.thorough
 def test_a_host_does_not_install_what_another_host_built(tree: Path, tmp_path: Path) -> None:
     """The attack: a compromised host returns its own archive, and the next host installs it."""
     cache, before = tmp_path / "cache", build_folders()

@@ -230,14 +230,15 @@ def test_no_window_waits_for_callbacks_to_be_freed(testpmd: Testpmd, probe: Prob
 
 
 def test_without_a_heartbeat_everything_comes_off(testpmd: Testpmd, probe: Probe) -> None:
-    observer = "import sys, time; from test_probe_plugin import *; p = Probe(sys.argv[1]); n = p.start(WATCHED)\n"
+    observer = "import sys, time; from test_probe_plugin import *; p = Probe(sys.argv[1])\n"
+    observer += "n = p.start('heartbeat_ms=500', WATCHED)\n"
     observer += "while True: p('beat', n); print(n, flush=True); time.sleep(0.1)"
     testpmd.tell("start")
     command = [sys.executable, "-c", observer, probe.prefix]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=Path(__file__).parent, text=True) as process:
         assert process.stdout is not None
         session = int(process.stdout.readline())
-        for _ in range(20):  # longer than the heartbeat timeout: beats keep it
+        for _ in range(10):  # longer than the heartbeat timeout: beats keep it
             process.stdout.readline()
         assert probe("info")["callbacks"] == 4 * QUEUES
         process.kill()

@@ -126,6 +126,14 @@ def test_without_counts_of_the_port_a_full_queue_widens_the_interval() -> None:
     assert abs(found.tax.value - (1 - thread.true_useful_share)) <= found.tax.error + 0.005
 
 
+def test_windows_that_met_more_load_than_the_whole_observation_do_not_lower_the_tax() -> None:
+    """Traffic comes in full bursts for a quarter of the time, and by chance all windows lie there."""
+    thread, probed = sampled(pps=TOO_MUCH)
+    full = probed.blocks[1:]  # in the first one the queue fills
+    found = classes(replace(probed, blocks=full, rx_pps=thread.own_pps / 4))
+    assert found.useful.value == pytest.approx(thread.true_useful_share / 4, rel=0.05)
+
+
 def test_idle_thread_has_no_useful_cycles_and_no_saturation_rate() -> None:
     _, probed = sampled(pps=0.0)
     found = classes(probed)

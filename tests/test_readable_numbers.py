@@ -98,9 +98,21 @@ def test_a_share_over_another_is_no_more_than_both_can_be() -> None:
 
 
 def test_shares_that_missed_zero_by_their_error_are_zero_together() -> None:
-    estimate = PointValues({}, (-0.001, 0.0005, -0.0002), limits=(0.0, 1.0)).estimate
+    estimate = PointValues({}, (-0.001, 0.0005, -0.0002), 0.002, limits=(0.0, 1.0)).estimate
     assert (estimate.value, estimate.low) == (0.0, 0.0)
     assert 0 < estimate.high < 0.01
+
+
+def test_a_negative_loss_is_shown_as_it_is() -> None:
+    """Foreign packets were counted, so that 0 is no limit."""
+    loss = PointValues({}, (-0.02, -0.021, -0.019), limits=metric_dictionary()["loss_share"].limits)
+    assert loss.estimate.value == pytest.approx(-0.02)
+    assert loss.over(PointValues({}, (0.01, 0.0101, 0.0099), limits=loss.limits)).value == pytest.approx(-2)
+
+
+def test_a_tail_below_the_mean_is_negative() -> None:
+    for name in ("latency_tail_ns", "latency_sent_tail_ns"):
+        assert PointValues({}, (-50.0, -60.0, -40.0), limits=metric_dictionary()[name].limits).estimate.value == -50
 
 
 @given(values=TIMES)

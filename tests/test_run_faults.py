@@ -83,7 +83,7 @@ def test_a_run_is_not_resumed_on_another_testbed_or_machine(cli: Cli) -> None:
     file.write_text(json.dumps(meta | {"host": meta["host"] | {"hostname": "lab-7", "machine_id": "0123"}}))
     done = cli.ends(3, *again)
     assert f"hostname was lab-7, now {platform.node()}" in done.stderr
-    # A run of before these keys.
+    # An older run lacks these keys.
     host = {key: value for key, value in meta["host"].items() if key not in ("hostname", "machine_id")}
     file.write_text(json.dumps(meta | {"host": host, "testbed": meta["testbed"] | {"config": {}}}))
     cli.ends(0, *again)

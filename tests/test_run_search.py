@@ -42,7 +42,7 @@ def searches(run: RunFolder) -> dict[str, dict[str, Any]]:
 
 
 def test_a_search_finds_the_rate_that_load_of_max_refers_to(cli: Cli) -> None:
-    run = cli.ran(cli.spec(SPEC))
+    run = cli.ran(cli.spec(SPEC), "--set", "factors.queues=[1]")
     trials = last_attempts(run)
     for point, search in searches(run).items():
         found = search["goals"][0]["throughput_pps"]
@@ -62,7 +62,7 @@ def test_a_search_finds_the_rate_that_load_of_max_refers_to(cli: Cli) -> None:
     assert maxima["metric.rx_pps"].isna().all()
     assert (maxima["absent.rx_pps"] == "a search is not a trial; its trials (kind `search`) have it").all()
     steps = table[table["kind"] == "search"]
-    assert len(steps) > 10 and steps["metric.rx_pps"].notna().all()
+    assert len(steps) > 5 and steps["metric.rx_pps"].notna().all()
     assert steps["metric.throughput_loss_0_pps"].isna().all()
 
 

@@ -30,6 +30,7 @@ def trex_file(sshd: SshHost, folder: Path, **more: Any) -> Path:
     return written(folder / "two.yaml", pair_config(sshd, folder, driver="trex", trex=trex, **more))
 
 
+@pytest.mark.thorough
 def test_streams_are_made_and_counters_become_metrics(cli: Cli, sshd: SshHost, tmp_path: Path) -> None:
     spec = cli.spec(LOADED.replace("generator_receives: false", "generator_receives: true"))
     run = cli.ran(spec, "--testbed", trex_file(sshd, tmp_path))
@@ -97,6 +98,7 @@ def test_another_server_is_not_taken_over(
     monkeypatch.setattr(signal, "signal", lambda *_arguments: None)
     with socket.create_server(("127.0.0.1", 0)) as foreign:
         monkeypatch.setattr(trex_there, "PORT", foreign.getsockname()[1])
+        monkeypatch.setattr(trex_there, "FREE_LIMIT_S", 0.1)
         with pytest.raises(SystemExit):
             trex_there.main()
     assert "another server answers on port" in json.loads(capsys.readouterr().out)["refused"]

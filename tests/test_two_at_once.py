@@ -29,7 +29,7 @@ ALONE = Path(__file__).resolve().parent.parent / "benchmarks" / "alone.py"
 def test_a_run_waits_for_the_host(tmp_path: Path) -> None:
     cli = Cli(tmp_path)
     holder = HostLock("run first-spec", tmp_path / "state" / "host.lock").acquire()
-    process = cli.start("run", cli.spec(), "--wait")
+    process = cli.start("run", cli.spec(), "--wait", "--set", "factors.queues=[1]", "--set", "repeats.count=1")
     assert process.stderr is not None
     said = process.stderr.readline()
     assert (process.poll(), "waiting: this host is in use by pid" in said, "run first-spec" in said) == (

@@ -136,11 +136,17 @@ def session(build_dir: Path, tmp_path: Path) -> Iterator[Session]:
         remove_leftovers(it.prefix)
 
 
-@pytest.fixture
-def examples(session: Session) -> Session:
-    """Build as the page says, from the distribution's source; skip the test if that is not available."""
+@pytest.fixture(scope="module")
+def built(build_dir: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Build as the page says, from the distribution's source; skip the tests if that is not available."""
+    require_testpmd()
+    session = Session(build_dir, tmp_path_factory.mktemp("examples"))
     for line in section("The examples of DPDK"):
         session.run(line)
+
+
+@pytest.fixture
+def examples(session: Session, built: None) -> Session:
     return session
 
 

@@ -21,6 +21,8 @@ from pollscope.run.looks import Looks, OpenClaim, declared_repeats, points_of
 from pollscope.spec import LoadedSpec, Overrides, load_text
 from pollscope.stats.estimates import block_ratio_estimate
 from pollscope.stats.sequential import look_confidence, spent
+from pollscope.store.results_table import current_table
+from pollscope.store.run_folder import RunFolder, read_run
 
 SPEC = """\
 format: 1
@@ -139,7 +141,23 @@ def test_a_claim_about_an_undisturbed_level_waits_for_its_trials(tmp_path: Path)
         trials = [synthetic.trial(f"p:{at}", "p", at, {}, pps=1e6 + 100 * (at % 5)) for at in range(count)]
         folder = tmp_path / str(count)
         synthetic.write_run(folder, trials, row=None, rows=[], spec={"claims": [claim]}, spec_name="mine")
-        assert [each.claim for each in open_claims(folder)] == ["mine.rate"] * waits
+        assert [each.claim for each in open_claims(folder, count)] == ["mine.rate"] * waits
+
+
+def test_a_look_leaves_out_repeats_that_were_made_after_it(tmp_path: Path) -> None:
+    """Twelve trials scatter around the stated rate, and twelve more lie above it."""
+    claim = {
+        "id": "rate",
+        "statement": "It receives at least 900,000 packets per second.",
+        "metric": "rx_pps",
+        "predicate": {"kind": "within", "low": 0.9e6},
+    }
+    rates = [(0.8e6, 1.0e6)[at % 2] for at in range(12)] + [1.1e6] * 12
+    trials = [synthetic.trial(f"p:{at}", "p", at, {}, pps=rate) for at, rate in enumerate(rates)]
+    synthetic.write_run(tmp_path, trials, row=None, rows=[], spec={"claims": [claim]}, spec_name="mine")
+    assert [each.claim for each in open_claims(tmp_path, 12)] == ["mine.rate"]
+    assert not open_claims(tmp_path, 24)
+    assert len(current_table(read_run(tmp_path))) == 24
 
 
 TWO_CLAIMS = """\
@@ -187,18 +205,46 @@ def test_a_run_measures_the_points_of_open_claims_further(decided: tuple[Cli, Do
     assert f"looked at its claims {len(run.meta['looks']['made'])} times" in edge.finding.sentence
 
 
-@pytest.mark.thorough
-def test_a_run_that_was_interrupted_between_two_looks_goes_on(decided: tuple[Cli, Done], tmp_path: Path) -> None:
-    cli = cli_in(tmp_path)
-    shutil.copytree(decided[0].folder / "results", tmp_path / "results")
+def interrupted(decided: tuple[Cli, Done], folder: Path) -> tuple[Cli, RunFolder]:
+    """Return the run as it was two repeats after its first look, and its trials as they became."""
+    cli = cli_in(folder)
+    shutil.copytree(decided[0].folder / "results", folder / "results")
     run = cli.only_run()
     lines = (run.path / "trials.jsonl").read_text().splitlines(keepends=True)
     (run.path / "trials.jsonl").write_text("".join(lines[:40]))
-    looks = {**run.meta["looks"], "made": [12]}
+    looks = {**run.meta["looks"], "made": [12], "ended": False}
     meta = {**run.meta, "status": "interrupted", "looks": looks, "plan": run.meta["plan"][:36]}
     (run.path / "run.json").write_text(json.dumps(meta))
+    return cli, run
+
+
+def test_a_run_that_is_resumed_after_its_time_judges_all_that_is_there(
+    decided: tuple[Cli, Done], tmp_path: Path
+) -> None:
+    cli, run = interrupted(decided, tmp_path)
+    meta = (run.path / "run.json").read_text()
+    (run.path / "run.json").write_text(meta.replace("repeats.at_most=1 min", "repeats.at_most=1 ms"))
+    assert cli("run", "--resume", run.path).returncode == 0
+    again = cli.only_run()
+    assert len(again.trials) == 40
+    assert (again.meta["looks"]["made"], again.meta["looks"]["ended"]) == ([12, 14], True)
+
+
+@pytest.mark.thorough
+def test_a_run_that_was_interrupted_between_two_looks_goes_on(
+    decided: tuple[Cli, Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli, run = interrupted(decided, tmp_path)
+    judged = list[int]()
+
+    def counted(folder: Path, repeats: int) -> list[OpenClaim]:
+        judged.append(repeats)
+        return open_claims(folder, repeats)
+
+    monkeypatch.setattr("pollscope.cli.run.open_claims", counted)
     done = cli("run", "--resume", run.path)
     assert done.returncode == 0, done.stderr
+    assert judged[:2] == [12, 24]
     again = cli.only_run()
     assert [trial["trial"] for trial in again.trials[:40]] == [trial["trial"] for trial in run.trials[:40]]
     assert len({trial["trial"] for trial in again.trials}) == len(again.trials) > 40

@@ -4,6 +4,7 @@
 import itertools
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from run_helpers import Cli
 
 from pollscope.base.errors import HostError
 from pollscope.host.lock import HostLock, start_ticks
+from pollscope.host.metadata import machine_id
 from pollscope.node.requests import configure_request
 from pollscope.plan.plan import make_plan
 from pollscope.spec.load import load_file
@@ -248,6 +250,16 @@ def test_the_machines_are_a_pair_with_agents_and_an_inventory(running: VmPairTes
     assert running.describe()["emulated"] is True
     assert running.emulated
     assert pair.emulated
+
+
+def test_machines_that_are_made_again_are_the_same_for_a_resumed_run(
+    running: VmPairTestbed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_again = {"host": {"machine_id": "of a new disk", "kernel": "6.1"}, "build": {}}
+    monkeypatch.setattr(pair_testbed, "_machine_of", lambda _host: made_again)
+    found = running.machine()
+    for host in (found["host"], found["generator"]["host"]):
+        assert host == {"kernel": "6.1", "hostname": platform.node(), "machine_id": machine_id()}
 
 
 def test_leftovers_of_an_ended_run_are_restored_unasked(running: VmPairTestbed) -> None:

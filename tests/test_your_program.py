@@ -20,7 +20,7 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 PAGE = CHECKOUT / "docs/your-program.md"
 BLOCK = re.compile(r"^```console program\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 START_LIMIT_S, END_LIMIT_S = 30, 20
-SECONDS = 4
+SECONDS = 2
 SMALL = ["-m", "128"]
 QUEUES = 8
 # Both count whole calls; stamps, and what testpmd does between calls, are apart.

@@ -4,7 +4,7 @@
 import re
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,13 @@ _PMU = re.compile(r"perf_event_open|\bPMU\b")
 # Why a claim is not measurable, by the words of its finding; the first that fits.
 _NEEDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"no valid trial"), "trials that did not fail"),
+    (re.compile(r"spaced as at 10 Gbit/s"), "a link of 10 Gbit/s"),
     (re.compile(r"claim is about|virtual NIC has no"), "a NIC with PCIe"),
     (_PMU, "a PMU"),
     (re.compile(r"\bSMT\b|smt-"), "SMT"),
     (re.compile(r"needs (?:about )?[\d.]+ [KMG]iB|hugepages"), "more memory"),
     (re.compile(r"needs? \d+ CPUs|core of its own"), "more CPUs"),
+    (re.compile(r"has 1 NUMA node"), "a second NUMA node"),
     (re.compile(r"collector|counter"), "counters of the host"),
     (re.compile(r"no fair sample"), "a quieter machine or longer windows"),
     (re.compile(r"suitable for a judgement"), "a load that the generator reaches"),
@@ -55,7 +57,12 @@ _TALLY_WORDS = {
 
 def tally(verdicts: Sequence[Verdict]) -> list[tuple[VerdictKind, str]]:
     """Return how many claims have which verdict: '7 agree', '3 disagree', '2 not measurable'."""
-    counts = Counter(verdict.kind for verdict in verdicts)
+    return tally_of(verdict.kind for verdict in verdicts)
+
+
+def tally_of(kinds: Iterable[VerdictKind]) -> list[tuple[VerdictKind, str]]:
+    """Return how often each verdict occurs, in words."""
+    counts = Counter(kinds)
     return [(kind, f"{counts[kind]} {words[counts[kind] > 1]}") for kind, words in _TALLY_WORDS.items() if counts[kind]]
 
 
@@ -75,11 +82,17 @@ def by_chance(verdicts: Sequence[Verdict]) -> str:
 
 def folded(verdicts: Sequence[Verdict]) -> str:
     """Return one sentence on what unmeasurable claims need; empty without such a claim."""
+    return ", ".join(
+        f"{counted(count, 'claim')} need{'s' if count == 1 else ''} {what}" for what, count in lacking(verdicts)
+    )
+
+
+def lacking(verdicts: Sequence[Verdict]) -> list[tuple[str, int]]:
+    """Return what unmeasurable claims need, and how many of them: the commonest first."""
     sentences = [each.finding.sentence for each in verdicts if each.kind is VerdictKind.NOT_MEASURABLE]
     unknown = "what this run does not have"
     needs = Counter(next((what for pattern, what in _NEEDS if pattern.search(each)), unknown) for each in sentences)
-    words = [f"{counted(count, 'claim')} need{'s' if count == 1 else ''} {what}" for what, count in needs.most_common()]
-    return ", ".join(words)
+    return needs.most_common()
 
 
 def verdict_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:

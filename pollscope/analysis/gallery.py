@@ -11,6 +11,7 @@ from pollscope import __version__
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.claims.model import load_claims
 from pollscope.analysis.claims.reasons import known_reasons
+from pollscope.analysis.explain import RuleOutcome, explain_paper
 from pollscope.analysis.figures import figure_of, inline_model_error, inline_svg, inline_table, model_error
 from pollscope.analysis.figures.data import no_data
 from pollscope.analysis.figures.figure import PaperFigure, TableFigure
@@ -18,7 +19,7 @@ from pollscope.analysis.page import page_html
 from pollscope.analysis.papers import EVERY_ROW, citation, load_paper, rows_without_figure
 from pollscope.analysis.point_values import factors, measured
 from pollscope.analysis.run_section import DrawnFigure, drawn, run_mark
-from pollscope.base.names import figure_rows
+from pollscope.base.names import figure_rows, papers
 from pollscope.base.units import human_number
 from pollscope.spec import known_specs, load_file
 from pollscope.store.results_table import current_table
@@ -28,8 +29,16 @@ from pollscope.store.run_folder import RunFolder
 _NO_SPEC = "No spec of it ships with pollscope, so there is nothing to run yet."
 _RANK = {"measured": 0, "modelled": 1, "absent": 2}
 _CHIP_COLUMNS = ("statement", "allowed", "on the chip", "verdict", "what would have to differ")
+_OUTCOMES = {
+    RuleOutcome.LIMITS: "limits",
+    RuleOutcome.OPEN: "may limit",
+    RuleOutcome.CLEAR: "does not limit",
+    RuleOutcome.ABSENT: "absent",
+}
 _NOT_GIVEN = "No run of it is among those given."
-ABSENT, STATED, MODELLED = "absent", "the paper's table", "modelled"
+ABSENT, STATED, MODELLED, TESTED = "absent", "the paper's table", "modelled", "held by tests"
+_ON_CHIP = "The paper's statements on its modelled chip (`docs/results.md#hyperplane`): nothing here is measured."
+_PAPER = "intra-host paper"  # in the sources of stages
 
 
 @dataclass(frozen=True)
@@ -45,10 +54,19 @@ class Badge:
 
 
 @dataclass(frozen=True)
+class WordTable:
+    """A table of words: what it shows, its columns, and its lines."""
+
+    caption: str
+    columns: Sequence[str]
+    lines: list[tuple[str, ...]]
+
+
+@dataclass(frozen=True)
 class GalleryRow:
     """Hold one row of a paper, with a badge per figure or `absent`, and the reason why there is no figure.
 
-    `stated` are the paper's values as name and text, `judged` its statements on a modelled chip (_CHIP_COLUMNS).
+    `stated` are the paper's values as name and text, `table` its statements on a modelled chip, or its steps.
     """
 
     row: str
@@ -57,7 +75,7 @@ class GalleryRow:
     figures: list[DrawnFigure]
     reason: str = ""
     stated: list[tuple[str, str]] = field(default_factory=list)
-    judged: list[tuple[str, ...]] = field(default_factory=list)
+    table: WordTable | None = None
 
 
 @dataclass(frozen=True)
@@ -139,7 +157,7 @@ def paper_gallery(
         if statements := [_chip_line(each) for each in judged if each["row"] == row.row]:
             # Without figures the row counts as modelled.
             badges = row.badges if row.figures else [Badge(MODELLED)]
-            shown[place] = replace(row, badges=badges, judged=statements)
+            shown[place] = replace(row, badges=badges, table=WordTable(_ON_CHIP, _CHIP_COLUMNS, statements))
     return PaperGallery(paper, known.short, citation(paper), shown)
 
 
@@ -156,6 +174,9 @@ def _row(
     if isinstance(figure, TableFigure):
         table = drawn(inline_table(figure), f"{row}. {title}", f"g-{row.lower()}")
         return GalleryRow(row, title, [Badge(STATED)], [table], "", texts)
+    if row in rows_without_figure():
+        badge, steps = table_of(row)
+        return GalleryRow(row, title, [badge], [], rows_without_figure()[row].shown_by, texts, steps)
     if figure is None or not own:
         return GalleryRow(row, title, [Badge(ABSENT)], [], why_absent(row, runs, reasons), texts)
     inlines = [(run, inline_svg(figure, run)) for run in own]
@@ -171,6 +192,22 @@ def _row(
     figures += _error(figure, [run for run, _, _ in shown])
     marks = dict.fromkeys(mark for _, _, mark in shown)
     return GalleryRow(row, title, [Badge(mark) for mark in marks], figures, "", texts)
+
+
+def table_of(row: str) -> tuple[Badge, WordTable]:
+    """Return the table of a row without a figure: its steps and their tests, or what limits by its paper's numbers."""
+    known = rows_without_figure()[row]
+    if known.steps:
+        return Badge(TESTED), WordTable(known.title, known.columns, [tuple(each) for each in known.steps])
+    (paper,) = (paper for paper in papers() if row in load_paper(paper).without_figure)
+    points = explain_paper(paper)
+    stages = zip(*(point.findings for point in points), strict=True)
+    lines = [
+        (at[0].stage, *(f"{_OUTCOMES[each.kind]}: {'; '.join(each.evidence)}" for each in at), at[0].source)
+        for at in stages
+        if _PAPER in at[0].source
+    ]
+    return Badge(STATED), WordTable(known.title, ["stage", *(point.label for point in points), "source"], lines)
 
 
 def _asked(row: str) -> str:
@@ -213,7 +250,6 @@ def gallery_html(galleries: Sequence[PaperGallery]) -> str:
         "gallery.html.j2",
         letters,
         papers=galleries,
-        chip_columns=_CHIP_COLUMNS,
         tally=list(counts.items()),
         version=__version__,
     )

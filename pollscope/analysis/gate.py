@@ -25,6 +25,8 @@ from pollscope.store.run_folder import RunFolder
 _FORM = "METRIC < NUMBER % or METRIC > NUMBER %, for instance 'rx_pps < -2 %'"
 _CONDITION = re.compile(r"\s*(?P<metric>\w+)\s*(?P<sign>[<>])\s*(?P<bound>[+-]?(\d+\.?\d*|\.\d+))\s*%\s*", re.ASCII)
 
+_SAME = Estimate(1.0, 1.0, 1.0, 0, "by definition")
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -126,8 +128,8 @@ def _judged(
         elif first_of_all_zero and each.second.has_interval and each.second.low > each.first.high:
             # The second side is certainly above 0: more than any percentage.
             (not_so if wanted.below else holds).append(f"{each.point}: from 0 in every trial to {_level(each)}")
-        elif each.is_constant and each.first.n > 1:
-            not_so.append(f"{each.point}: the same in every trial")
+        elif each.is_constant and min(each.first.n, each.second.n) > 1:
+            (holds if wanted.holds(_SAME) else not_so).append(f"{each.point}: the same in every trial")
         elif reason := _why_unseen(each, alone):
             unseen.append(f"{each.point}: cannot tell: {reason}")
         elif wanted.holds(ratio):

@@ -51,12 +51,14 @@ class PaperTestbed(BaseModel):
 
 
 class NoFigure(BaseModel):
-    """A row that is no figure and no table: its title, and the row that shows it instead."""
+    """A row that is no figure and no table: its title, what shows it, and its steps with the tests that hold them."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     title: str
     shown_by: str
+    columns: list[str] = []
+    steps: list[list[str]] = []
 
 
 class Paper(BaseModel):
@@ -72,6 +74,7 @@ class Paper(BaseModel):
     testbed: PaperTestbed
     setup: _Setup
     stated: dict[str, dict[str, Any]]
+    simulated: list[str] = []  # rows whose results the paper simulated
     without_figure: dict[str, NoFigure] = {}
 
     @field_validator("setup")

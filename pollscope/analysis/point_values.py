@@ -12,7 +12,7 @@ import scipy  # its parts are loaded when they are first needed: that takes a se
 
 from pollscope.base.knob_values import KNOB_PREFIX
 from pollscope.metrics.dictionary import metric_dictionary
-from pollscope.metrics.formulas.dut import ACCOUNTED, ERRORS
+from pollscope.metrics.formulas.dut import ACCOUNTED, ERRORS, OF_RUNNING_TIME
 from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.metrics.undisturbed import UNDISTURBED
 from pollscope.plan.blocks import FEWEST_BLOCKS
@@ -74,7 +74,8 @@ class PointValues:
             alone = median_estimate(self.values, confidence)
         else:
             alone = mean_estimate(self.values, confidence, self.limits)
-        return alone.widened(self._own_error_at(confidence)).clipped(self.limits)
+        wide = alone.widened(self._own_error_at(confidence))
+        return wide.clipped(self.limits) if self._limits_hold else wide
 
     def over(self, other: "PointValues", confidence: float = CONFIDENCE) -> Estimate:
         """Return this mean over another's; the interval also holds the error that single trials have by themselves.
@@ -92,7 +93,7 @@ class PointValues:
             return ratio
         errors = math.hypot(self._own_error_at(confidence), ratio.value * other._own_error_at(confidence))
         wide = ratio.widened(errors / abs(sum(other.values) / len(other.values)))
-        if min(self.limits[0], other.limits[0]) < 0:
+        if min(self.limits[0], other.limits[0]) < 0 or not (self._limits_hold and other._limits_hold):
             return wide
         # A share is at most 1, over the least value that the other one may have.
         least = other.at(confidence).low if math.isfinite(self.limits[1]) and ratio.has_interval else 0.0
@@ -163,6 +164,11 @@ class PointValues:
     def relative_to(self, one: "PointValues") -> Estimate:
         """Return `over`; relative to itself a value is 1 by definition and has no interval."""
         return Estimate(1.0, 1.0, 1.0, len(one.values), "by definition") if self is one else self.over(one)
+
+    @property
+    def _limits_hold(self) -> bool:
+        """Return whether no value lies outside the limits by more than the error that single trials have."""
+        return self.limits[0] <= min(self.values) + self.error and max(self.values) - self.error <= self.limits[1]
 
     @property
     def own_error(self) -> float:
@@ -279,9 +285,8 @@ def by_point(table: pd.DataFrame, metric: str, beside: str | None = None) -> lis
     columns = [f"factor.{name}" for name in names]
     metrics = [f"metric.{name}" for name in (metric, beside) if name is not None]
     # A table has hundreds of columns: select the needed ones before the rows.
-    wanted = dict.fromkeys(
-        [*columns, *metrics, *error_column(table, metric), "host_state", "status", "flags", "run_id", "block"]
-    )
+    columns_of = [*error_column(table, metric), *_away_column(table, metric)]
+    wanted = dict.fromkeys([*columns, *metrics, *columns_of, "host_state", "status", "flags", "run_id", "block"])
     every = _with_status_for((metric, beside), table[list(wanted)])
     statistic: Statistic = table.attrs.get(STATISTIC, "mean")
     found = []
@@ -310,8 +315,14 @@ def error_column(table: pd.DataFrame, metric: str) -> list[str]:
     return [column for column in (f"metric.{ERRORS.get(metric)}",) if column in table]
 
 
+def _away_column(table: pd.DataFrame, metric: str) -> list[str]:
+    """Return the column with the share of the window that a metric leaves out; empty where it leaves out nothing."""
+    return [column for column in ("metric.interrupted_share",) if metric in OF_RUNNING_TIME and column in table]
+
+
 def _error(rows: pd.DataFrame, metric: str) -> float:
-    errors = [float(error) for column in error_column(rows, metric) for error in rows[column].dropna()]
+    running = 1 - rows[_away_column(rows, metric)].fillna(0.0).sum(axis="columns")
+    errors = [float(error) for column in error_column(rows, metric) for error in (rows[column] / running).dropna()]
     return sum(errors) / len(errors) if errors else 0.0
 
 
@@ -371,5 +382,6 @@ def factor_title(factor: str) -> str:
 
 
 def levels_text(levels: Mapping[str, Level]) -> str:
-    """Return levels in words: 'queues 4, load 50 %'."""
-    return ", ".join(f"{factor_title(name)} {level_text(name, level)}" for name, level in levels.items())
+    """Return levels in words: 'testpmd, queues 4, load 50 %'; the name of a program stands alone."""
+    titles = {name: "" if name == "program" else f"{factor_title(name)} " for name in levels}
+    return ", ".join(f"{titles[name]}{level_text(name, level)}" for name, level in levels.items())

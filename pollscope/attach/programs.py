@@ -31,6 +31,7 @@ _MOST_MEMZONES = 500
 # Time limits of one program's description of itself, and of a search for programs. A process may offer any number of
 # sockets, and may be silent on each.
 LOOK_LIMIT_S, SEARCH_LIMIT_S = 4.0, 20.0
+Warn = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,11 @@ class DpdkProgram:
     unseen: Sequence[str] = field(default=())
 
 
-def running_programs(
-    sockets: Sequence[Path] = (), warn: Callable[[str], object] = lambda _text: None
-) -> list[DpdkProgram]:
+def _ignore(_text: str) -> None:
+    """Drop a warning."""
+
+
+def running_programs(sockets: Sequence[Path] = (), warn: Warn = _ignore) -> list[DpdkProgram]:
     """Return the programs behind sockets; default: all of this host, those in containers included.
 
     `warn`: takes a sentence about the sockets that were left after SEARCH_LIMIT_S.
@@ -119,8 +122,8 @@ def _in_containers(proc: Path = PROC) -> list[Path]:
     return found
 
 
-def find_program(word: str, socket: Path | None = None) -> Path:
-    """Return the socket of a program, given by file prefix, process name, pid or path.
+def find_program(word: str, socket: Path | None = None, warn: Warn = _ignore) -> Path:
+    """Return the socket of a program, given by file prefix, process name, pid or path; `warn` as `running_programs`.
 
     Raises:
         UsageError: no program or several are meant.
@@ -135,7 +138,7 @@ def find_program(word: str, socket: Path | None = None) -> Path:
             reason = error.strerror or str(error)
             remedy = "pollscope attach --list shows the programs of this host"
             raise HostError(f"no DPDK program answers: {reason}", str(path), remedy) from error
-    programs = running_programs()
+    programs = running_programs((), warn)
     meant = [each for each in programs if word in (each.prefix, each.name, str(each.pid))]
     if len(meant) == 1:
         return meant[0].socket

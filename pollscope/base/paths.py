@@ -124,13 +124,13 @@ def package_digest() -> str:
     return digest.hexdigest()[:16]
 
 
-def node_program() -> Path:
-    """Return the built `pollscope-node`: $POLLSCOPE_NODE, or the one of `build_folder`.
+def node_program(named: str | None = None) -> Path:
+    """Return the built `pollscope-node`: the named one, $POLLSCOPE_NODE, or the one of `build_folder`.
 
     Raises:
         HostError: it is missing or cannot be executed.
     """
-    return _program("pollscope-node", _NODE_VARIABLE)
+    return _program("pollscope-node", _NODE_VARIABLE) if named is None else _executable(Path(named), "node names it")
 
 
 def corunner_program() -> Path:
@@ -153,8 +153,11 @@ def tcp_path_program() -> Path:
 
 def _program(name: str, variable: str) -> Path:
     named = os.environ.get(variable)
-    path = Path(named) if named else build_folder() / name
+    remedy = f"{variable} names it; unset it to take the one that is built here" if named else BUILD_COMMAND
+    return _executable(Path(named) if named else build_folder() / name, remedy)
+
+
+def _executable(path: Path, remedy: str) -> Path:
     if not os.access(path, os.X_OK) or not path.is_file():
-        remedy = f"{variable} names it; unset it to take the one that is built here" if named else BUILD_COMMAND
-        raise HostError(f"{name} is not built", str(path), remedy)
+        raise HostError(f"{path.name} is not built", str(path), remedy)
     return path.resolve()

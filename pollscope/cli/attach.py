@@ -72,7 +72,7 @@ def attach(
         _list(running_programs([socket] if socket else (), say), as_json)
         return
     _check(seconds, out, metrics, collect or ())
-    path = find_program(program or "", socket)
+    path = find_program(program or "", socket, say)
     with ExitStack() as stack:
         try:
             connection = stack.enter_context(TelemetrySocket(path))

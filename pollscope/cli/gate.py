@@ -46,8 +46,11 @@ class Gate:
 
     @property
     def settings(self) -> list[str]:
-        """Return the settings that measure the levels directly after each other; knobs have no blocks."""
-        return [f"order.compare={self.by}"] if self.by in Parameters.model_fields else []
+        """Return the settings that measure the levels directly after each other; knobs have no blocks.
+
+        A baseline would need a level of the factor, and drift cancels between levels.
+        """
+        return ["baseline=null", *([f"order.compare={self.by}"] if self.by in Parameters.model_fields else [])]
 
     def require_factor(self, loaded: LoadedSpec) -> None:
         """Check that the spec sweeps the factor.
@@ -68,7 +71,6 @@ class Gate:
         seen = [each for each in judged if each.unseen_levels]
         return [OpenClaim(str(each.condition), each.unseen[-1], each.unseen_levels) for each in seen]
 
-    def code(self, folder: Path, of_run: ExitCode) -> ExitCode:
-        """Print the outcomes for a run folder; return 1 if trials failed or a condition holds, else as `code_of`."""
-        codes = (code_of(judge_levels(read_run(folder), self.by, self.conditions)), of_run)
-        return min((code for code in codes if code), default=ExitCode.DONE)
+    def code(self, folder: Path) -> ExitCode:
+        """Print the outcomes for a run folder; return the exit code, in which trials that failed do not count."""
+        return code_of(judge_levels(read_run(folder), self.by, self.conditions))

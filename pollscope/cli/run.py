@@ -154,7 +154,7 @@ def _checked(specs: list[str], overrides: Overrides) -> dict[Path, LoadedSpec]:
 
 
 def _gated(ended: Ended, folder: Path, gate: Gate | None) -> Ended:
-    return ended if gate is None or ended.skipped else replace(ended, code=gate.code(folder, ended.code))
+    return ended if gate is None or ended.skipped else replace(ended, code=gate.code(folder))
 
 
 def _resume(

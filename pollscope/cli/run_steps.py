@@ -4,7 +4,7 @@
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
@@ -140,14 +140,19 @@ def settings_until_decided(time: str | None) -> list[str]:
     return ["repeats.until=verdicts", f"repeats.at_most={f'{time[:-1]} min' if in_minutes else time}"]
 
 
-def open_claims(folder: Path) -> list[OpenClaim]:
+def open_claims(folder: Path, repeats: int) -> list[OpenClaim]:
     """Return the claims of a run folder that more trials may decide, at the level that its run.json holds.
 
-    These are the inconclusive ones, and those about an undisturbed level for which a point has too few trials.
+    These are the inconclusive ones, and those about an undisturbed level for which a point has too few trials. Trials
+    of repeats from `repeats` on were made after the look that the level belongs to, so they are left out.
     """
+    run = read_run(folder)
+    made = [trial for trial in run.trials if trial["kind"] != "measure" or trial["repeat"] < repeats]
+    if len(made) < len(run.trials):
+        run = replace(run, trials=made, trials_bytes=0)  # so that the table of these is not stored
     return [
         OpenClaim(verdict.claim.id, verdict.finding.sentence, [sample.levels for sample in verdict.finding.behind])
-        for verdict in evaluate_run(read_run(folder))
+        for verdict in evaluate_run(run)
         if verdict.kind is VerdictKind.INCONCLUSIVE
         or (verdict.kind is VerdictKind.NOT_MEASURABLE and TOO_FEW in verdict.finding.sentence)
     ]

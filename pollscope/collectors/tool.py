@@ -62,7 +62,7 @@ class ToolCollector(Collector):
         for line in self.metadata():
             recorder.write(b"", line)
         errors = recorder.path.with_suffix(".stderr")
-        command = [*tied_to_us(), *_line_buffered(), self.binary, *self.arguments(interval_ns)]
+        command = [*tied_to_us(), *line_buffered(), self.binary, *self.arguments(interval_ns)]
         try:
             with errors.open("wb") as stderr:
                 process = subprocess.Popen(
@@ -150,7 +150,7 @@ def tied_to_us(sent: str = "TERM") -> list[str]:
     return ["setpriv", "--pdeathsig", sent] if shutil.which("setpriv") else []
 
 
-def _line_buffered() -> list[str]:
+def line_buffered() -> list[str]:
     """Return a prefix that makes tools flush every line; in a pipe, most wait for a full buffer."""
     return ["stdbuf", "-oL"] if shutil.which("stdbuf") else []
 

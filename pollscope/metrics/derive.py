@@ -18,7 +18,7 @@ from pollscope.metrics.dictionary import metric_dictionary
 from pollscope.metrics.formulas import Compute
 from pollscope.metrics.formulas.corunner import CORUNNER
 from pollscope.metrics.formulas.distributions import DISTRIBUTIONS
-from pollscope.metrics.formulas.dut import DUT, ERRORS, moved_counter
+from pollscope.metrics.formulas.dut import DUT, moved_counter, own_error
 from pollscope.metrics.formulas.searched import SEARCHED
 from pollscope.metrics.formulas.tcp import TCP
 from pollscope.metrics.formulas.traffic import TRAFFIC
@@ -162,7 +162,7 @@ def _ways() -> tuple[_Way, ...]:
         _Way(
             name,
             COMPUTE[name],
-            COMPUTE[ERRORS[name]] if name in ERRORS else None,
+            own_error(name),
             metric.unit == "share",
             -math.inf if name in _SIGNED_SHARES else 0.0,
             math.inf if name in _UNBOUNDED_SHARES else 1.0,

@@ -268,7 +268,7 @@ class _Totals:
             full = self.burst >= _FULL * self._thread.max_burst
             return (self.least_useful_share + self.stamped_useful_share) / 2 if full else self.least_useful_share
         by_ports = self.useful_cycles / self.packets * rate / self._thread.tsc_hz
-        return min(max(by_ports, self.least_useful_share), self.stamped_useful_share)
+        return min(by_ports, self.stamped_useful_share)
 
     def useful_share(self) -> float:
         """Return the share of useful cycles at the program's own pace."""

@@ -164,9 +164,10 @@ def _row(path: Path, row: str, points: list[Point]) -> Check:
         quick = _points(load_file(path, Overrides(quick=True)).spec)
         hosted = sum(here.refusal(point) is None for point in quick)
         texts[0] += f" ({hosted} of {len(quick)} with --quick)" if hosted else ""
-    reasons = Counter(roomy.refusal(point) for point in left_out)
+    refusals = [roomy.refusal(point) for point in left_out]
+    reasons = Counter(refusals)
     if few := reasons.pop(None, 0):
-        most = max(_needed(point) for point in left_out if roomy.refusal(point) is None)
+        most = max(_needed(point) for point, refusal in zip(left_out, refusals, strict=True) if refusal is None)
         texts.append(f"{few} need up to {most} CPUs")
     texts += [f"{count}: {reason}" for reason, count in reasons.most_common(2)]
     state = "yes" if not left_out else "note" if hosted else "no"

@@ -35,8 +35,8 @@ class OpenClaim:
     levels: Sequence[Mapping[str, object]]
 
 
-# Reads a run folder; returns the open claims at the level that its run.json holds.
-Judge = Callable[[Path], Sequence[OpenClaim]]
+# Reads a run folder and the repeats below a number; returns the open claims at the level that its run.json holds.
+Judge = Callable[[Path, int], Sequence[OpenClaim]]
 
 
 def declared_repeats(plan: Plan) -> int:

@@ -331,8 +331,10 @@ class Runner:
         while True:
             self.testbed.end_block()
             last = made >= looks.declared or time.monotonic() >= end_s
+            if last:  # an interrupted part of the run may have made repeats after its last look
+                made = max([made, *(kept.repeat + 1 for kept in self._kept.values() if kept.kind == "measure")])
             self._writer.update(looks=looks.take(made, last=last))
-            open_claims = self._judge_claims(self._writer.folder)
+            open_claims = self._judge_claims(self._writer.folder, made)
             if not open_claims:
                 return
             if last:

@@ -63,6 +63,9 @@ class Parameters(StrictModel):
     program: str | None = Field(
         default=None, min_length=1, description="program of `dut` to measure; default: the only one"
     )
+    node: str | None = Field(
+        default=None, min_length=1, description="loopback: path of another build of pollscope-node"
+    )
     queues: int = Field(default=1, ge=1, le=1024, description="number of RX queues of the DUT's port")
     cores: int = Field(default=1, ge=1, le=128, description="number of DUT lcores that process packets")
     placement: Placement = Field(

@@ -139,13 +139,20 @@ def _worth(sample: Values) -> float:
     return n * (1 - lag) / (1 + lag)
 
 
+def _is_constant(sample: Values) -> bool:
+    return bool(np.ptp(sample) <= _ROUNDING * abs(sample.mean()))
+
+
 def _student(degrees: float, confidence: float) -> float:
     return float(scipy.special.stdtrit(degrees, (1 + confidence) / 2))
 
 
 def _mean_variance(sample: Values) -> tuple[float, float]:
-    """Return the variance of a mean and its degrees of freedom."""
-    n, worth = len(sample), _worth(sample)
+    """Return the variance of a mean and its degrees of freedom; 0 for values that are equal but for rounding."""
+    n = len(sample)
+    if _is_constant(sample):
+        return 0.0, n - 1
+    worth = _worth(sample)
     return float(sample.var(ddof=1)) / worth, n - 1 if worth == n else max(worth - 1, _SERIAL_MIN_DEGREES)
 
 
@@ -170,7 +177,7 @@ def mean_estimate(
     mean, n = float(sample.mean()), len(sample)
     if n == 1:
         return Estimate(mean, -math.inf, math.inf, 1, "one value")
-    if np.ptp(sample) <= _ROUNDING * abs(mean):
+    if _is_constant(sample):
         return Estimate(mean, mean, mean, n, ALL_EQUAL) if mean in limits else _of_equal(mean, n, confidence)
     if n > _NORMALITY_MAX_N or (n >= _NORMALITY_MIN_N and scipy.stats.shapiro(sample).pvalue < _NORMALITY_P):
         of_independent = _bootstrap_mean if n < _FORMULA_MIN_N else _bootstrap_formula
@@ -250,13 +257,19 @@ def stopping_half_width(values: Sequence[float], limits: tuple[float, float] = N
     return mean_estimate(values, STOPPED_CONFIDENCE, limits).relative_half_width if len(values) > 1 else math.inf
 
 
+def _most_above_zero(n: int, confidence: float) -> float:
+    """Return the upper end of the exact interval of the share of values above 0 if n are zeros (Clopper, 1934)."""
+    return float(1 - ((1 - confidence) / 2) ** (1 / n))
+
+
 def ratio_estimate(
     numerator: Sequence[float], denominator: Sequence[float], confidence: float = CONFIDENCE
 ) -> Estimate:
     """Return the ratio of two independent means with Fieller's interval (Fieller 1954; degrees of freedom by Welch).
 
     The interval is infinite if the denominator's mean may be zero, or if all values are equal in fewer trials than
-    `mean_estimate` needs for equal values. Zeros divided by non-zero values are exactly zero.
+    `mean_estimate` needs for equal values. Zeros over a mean that is certainly not zero have an upper bound
+    (`_most_above_zero`): a value above 0 that was missed by chance counts as that mean.
     """
     above, below = np.asarray(numerator, dtype=float), np.asarray(denominator, dtype=float)
     n = min(len(above), len(below))
@@ -267,7 +280,10 @@ def ratio_estimate(
         return Estimate(ratio, -math.inf, math.inf, n, "one value")
     (of_above, degrees_above), (of_below, degrees_below) = _mean_variance(above), _mean_variance(below)
     if ratio == 0 and of_above == 0:
-        return Estimate(0.0, 0.0, 0.0, n, ALL_EQUAL)
+        few = of_below == 0 and _equal_p(len(below)) > 1 - confidence
+        if few or abs(below.mean()) <= _student(degrees_below, confidence) * math.sqrt(of_below):
+            return Estimate(0.0, -math.inf, math.inf, n, "Fieller, unbounded")
+        return Estimate(0.0, 0.0, _most_above_zero(len(above), confidence), n, "zeros")
     spread = of_above + ratio**2 * of_below
     if spread == 0:
         return _of_equal(ratio, n, confidence)
@@ -388,22 +404,36 @@ def _welch(first: Sequence[float], second: Sequence[float], error: float) -> tup
     The deviation is 0 where no value of either side differs from the others.
     """
     sides = [np.asarray(values, dtype=float) for values in (first, second)]
-    apart = float(sides[1].mean() - sides[0].mean())
+    means = [float(values.mean()) for values in sides]
+    apart = 0.0 if math.isclose(*means, rel_tol=_ROUNDING) else means[1] - means[0]
     known = [_mean_variance(values) for values in sides]
     parts = sum(variance**2 / degrees for variance, degrees in known)
     if parts == 0:
         return apart, 0.0, _MOST_DEGREES
-    own = (error / float(scipy.special.ndtri((1 + CONFIDENCE) / 2))) ** 2
-    spread = sum(variance for variance, _ in known) + own
+    spread = sum(variance for variance, _ in known) + _own_variance(error)
     return apart, math.sqrt(spread), min(spread**2 / parts, _MOST_DEGREES)
 
 
+def _own_variance(error: float) -> float:
+    """Return the variance of an error with this half-width of a 95 % interval."""
+    return float((error / scipy.special.ndtri((1 + CONFIDENCE) / 2)) ** 2)
+
+
 def product_estimate(
-    above: Sequence[Sequence[float]], below: Sequence[Sequence[float]], confidence: float = CONFIDENCE
+    above: Sequence[Sequence[float]],
+    below: Sequence[Sequence[float]],
+    confidence: float = CONFIDENCE,
+    error: float = 0.0,
 ) -> Estimate:
     """Return a product of positive means over a product of others, with an interval of the logarithm.
 
     The delta method on logarithms, degrees of freedom by Welch-Satterthwaite: for ratios of ratios.
+
+    Args:
+        above: values of each factor.
+        below: values of each divisor.
+        confidence: level of the interval.
+        error: half-width of a 95 % interval that the logarithm has besides the spread of the values.
     """
     samples = [np.asarray(values, dtype=float) for values in (*above, *below)]
     means, n = [float(values.mean()) for values in samples], min(len(values) for values in samples)
@@ -415,9 +445,10 @@ def product_estimate(
     known = [_mean_variance(values) for values in samples]
     parts = [variance / mean**2 for (variance, _), mean in zip(known, means, strict=True)]
     if sum(parts) == 0:
-        return _of_equal(value, n, confidence)
-    degrees = sum(parts) ** 2 / sum(part**2 / own for part, (_, own) in zip(parts, known, strict=True))
-    spread = math.exp(_student(degrees, confidence) * math.sqrt(sum(parts)))
+        return _of_equal(value, n, confidence, value * math.expm1(error) if error else None)
+    variance = sum(parts) + _own_variance(error)
+    degrees = variance**2 / sum(part**2 / own for part, (_, own) in zip(parts, known, strict=True))
+    spread = math.exp(_student(min(degrees, _MOST_DEGREES), confidence) * math.sqrt(variance))
     return Estimate(value, value / spread, value * spread, n, "delta method on logarithms")
 
 
@@ -425,6 +456,7 @@ def rise_ratio_estimate(
     first: tuple[Sequence[float], Sequence[float]],
     last: tuple[Sequence[float], Sequence[float]],
     confidence: float = CONFIDENCE,
+    error: float = 0.0,
 ) -> Estimate:
     """Return the rise of one quantity over that of another between two levels, with Fieller's interval.
 
@@ -432,18 +464,24 @@ def rise_ratio_estimate(
         first: values of both quantities, trial by trial, at the first level.
         last: the same at the last level.
         confidence: level of the interval, which is infinite if the other quantity's rise may be zero.
+        error: half-width of a 95 % interval that the rise has besides the spread of the values.
     """
     levels = [np.asarray(level, dtype=float) for level in (first, last)]
     rise, other = (float(levels[1][k].mean() - levels[0][k].mean()) for k in (0, 1))
     n = min(level.shape[1] for level in levels)
     if other == 0 or n < 2:
         return Estimate(rise / other if other else math.nan, -math.inf, math.inf, n, "one value")
-    covariance = sum(np.cov(level) / level.shape[1] for level in levels)
-    if not np.any(covariance):
-        return _of_equal(rise / other, n, confidence)
-    degrees = n - 1  # degrees of freedom of the smaller side: Welch's lower bound, valid for every contrast of both
-    variances = float(covariance[0, 0]), float(covariance[1, 1])
-    return _fieller((rise, other), variances, float(covariance[0, 1]), _student(degrees, confidence), n)
+    ratio = rise / other
+    known = [[_mean_variance(values) for values in (*level, level[0] - ratio * level[1])] for level in levels]
+    of_rise, of_other, of_apart = (sum(variance for variance, _ in parts) for parts in zip(*known, strict=True))
+    if of_rise == of_other == 0:
+        return _of_equal(ratio, n, confidence, error / abs(other) if error else None)
+    # Values of both quantities may follow their neighbours together, so their difference gives the covariance.
+    covariance = (of_rise + ratio**2 * of_other - of_apart) / (2 * ratio) if ratio else 0.0
+    # The fewest degrees of freedom of a part: Welch's lower bound, valid for every contrast of both levels.
+    degrees = min(degrees for level in known for _, degrees in level)
+    variances = of_rise + _own_variance(error), of_other
+    return _fieller((rise, other), variances, covariance, _student(degrees, confidence), n)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,9 @@ def tcp_refusal(params: Parameters) -> str | None:
 
 
 def generator_refusal(params: Parameters) -> str | None:
-    """Return why a testbed that is not loopback cannot have the generator of a point; None if it can."""
+    """Return why a testbed that is not loopback cannot have the generator, or the node, of a point; None if it can."""
+    if params.node is not None:
+        return "node: another build than the testbed's is started on loopback only"
     if params.generator != "core":
         return f"generator={params.generator} plays the virtual NIC, which only loopback has; use generator core"
     if not params.generator_sleep:

@@ -77,7 +77,7 @@ GRACE_S = 8.0
 _NOTABLE_WAIT_NS = 1_000_000
 
 # Parameters that the node reads only at its start; another value needs a new process.
-_AT_START = ("dma", "feed", "page_size")
+_AT_START = ("node", "dma", "feed", "page_size")
 _AT_START_WHEN_FED = ("frame", "flows")
 
 
@@ -277,7 +277,7 @@ class LoopbackTestbed(NodeTestbed):
         remove_stale_folders()
         prefix = new_file_prefix()
         places = Lcores.of(roles, self._spare_cpus(roles), params.generator_sleep > 0)
-        client = NodeClient(eal_command(node_program(), prefix, places, memory, params, roles), log)
+        client = NodeClient(eal_command(node_program(params.node), prefix, places, memory, params, roles), log)
         try:
             client.wait_hello()
         except HostError:
@@ -430,9 +430,9 @@ def eal_command(
 
 def _queues_refusal(params: Parameters) -> str | None:
     try:
-        return queues_refusal(node_program(), params.queues)
-    except HostError:  # not built; a plan does not need it
-        return None
+        return queues_refusal(node_program(params.node), params.queues)
+    except HostError as error:  # not built; a plan needs only those builds that the spec names
+        return f"{error.where}: {error.what}" if params.node else None
 
 
 def _feed(params: Parameters) -> str:
@@ -536,7 +536,9 @@ class LoopbackSession:
             long = {lcore: ns for lcore, ns in waits.items() if ns > _NOTABLE_WAIT_NS}
             self._has_waited = bool(long)
             if long and ran:
-                host["ran_instead"] = {str(key): who for key, who in ran_instead(ran, long, [*self._lcores]).items()}
+                host["ran_instead"] = {
+                    str(lcore): name for lcore, name in ran_instead(ran, long, [*self._lcores]).items()
+                }
             return {**host, "waits_ns": {str(lcore): ns for lcore, ns in waits.items()}}
 
         return record

@@ -20,7 +20,8 @@ from pollscope.testbeds.session import Session, TrialRequest
 _REQUEST = TrialRequest("floor", 20_000_000, 200_000_000, 50_000_000, {"pps": 50_000.0})
 # Parameters on which the floor depends beside the knobs. The generator's CPU follows from the number and placement of
 # cores and dispatchers; a sleeping generator has the DUT's CPU.
-PARAMETERS = ("mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_size", "generator_sleep", "generator")
+_OF_PATH = ("mtu", "rx_desc", "tx_desc", "dma", "placement", "cores", "page_size")
+PARAMETERS = (*_OF_PATH, "generator_sleep", "generator", "node")
 
 
 class PathFloors:

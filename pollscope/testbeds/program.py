@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 
 from pollscope.base.errors import HostError, TrialError, one_line
 from pollscope.base.paths import BUILD_COMMAND, build_folder, node_program
-from pollscope.collectors.tool import tied_to_us
+from pollscope.collectors.tool import line_buffered, tied_to_us
 from pollscope.host.eal_folders import new_file_prefix, remove_folder, runtime_folder
 from pollscope.host.memory import HUGEPAGE_BYTES, hugepages, hugetlbfs_folder
 from pollscope.host.placement import Roles, room_beside
@@ -40,6 +40,7 @@ from pollscope.node.probe import Probe
 from pollscope.node.requests import Wiring, generator_request
 from pollscope.spec.arguments import EAL
 from pollscope.spec.model import Parameters
+from pollscope.testbeds.busy_report import BusyCycles, Reader, busy_reader, busy_share, prompt_reader
 from pollscope.testbeds.session import TrialRequest
 
 DRIVER = "librte_net_crossover.so"
@@ -70,7 +71,7 @@ def program_refusal(params: Parameters) -> str | None:
         return None
     name = params.command[0]
     if shutil.which(name) is None:
-        return f"there is no program {name} on this host (install it, or give its path under dut)"
+        return f"there is no program {name} on this host (install it, or give its whole path under dut)"
     if not tied_to_us():
         return "there is no setpriv on this host, which ends a program with its runner (install util-linux)"
     for plugin in (PLUGIN, DRIVER):
@@ -111,6 +112,7 @@ class DutProgram:
         self.prefix = new_file_prefix()
         self._said = log.stat().st_size if log.exists() else 0
         self._configured: dict[str, Any] = {}
+        self._read_busy: Reader | None = None
         self._closing = ExitStack()
         self._closing.callback(remove_folder, self.prefix)
         try:
@@ -121,8 +123,8 @@ class DutProgram:
 
     def _start(self) -> None:
         self.arguments = arguments_of(self.command, self.prefix, self.roles)
-        # SIGKILL, because a stopped program does not react to SIGTERM.
-        argv = [*tied_to_us("KILL"), *self.arguments]
+        # SIGKILL, because a stopped program does not react to SIGTERM. Complaints and answers come line by line.
+        argv = [*tied_to_us("KILL"), *line_buffered(), *self.arguments]
         with self._log.open("ab") as said:
             try:
                 # Some programs end at the end of their input. Ctrl-C must reach the runner alone.
@@ -167,7 +169,11 @@ class DutProgram:
     def lcores(self) -> dict[int, tuple[int, ...]]:
         """Return the spinning lcores by process."""
         generators = range(_FIRST_LCORE + 1, _FIRST_LCORE + 1 + len(self.roles.generators))
-        return {self._generator.pid: tuple(generators), self._process.pid: tuple(range(1, len(self.roles.dut) + 1))}
+        return {self._generator.pid: tuple(generators), self._process.pid: self._dut_lcores}
+
+    @property
+    def _dut_lcores(self) -> tuple[int, ...]:
+        return tuple(range(1, len(self.roles.dut) + 1))
 
     def pause(self) -> None:
         """Stop the program, so that it leaves its CPUs to other measurements."""
@@ -236,8 +242,9 @@ class DutProgram:
     def _measured(self, request: TrialRequest) -> dict[str, Any]:
         with Probe(self._connection, *_settings(request.window_ns)) as probe:
             observer = Observer(self._connection, probe)
+            self._read_busy = self._read_busy or self._busy_reader(observer.info.tsc_hz)
             self._generator.request("start", _REQUEST_LIMIT_S, **request.to_json())
-            readings = self._readings(observer, request)
+            readings, busy = self._readings(observer, request)
         self._generator.wait_trial(request.trial, request.planned_s + _GRACE_S)
         result = self._generator.request("read", _REQUEST_LIMIT_S)
         threads, rates = shares(readings, observer.info), port_rates(readings)
@@ -246,29 +253,54 @@ class DutProgram:
         self._require_lcores({thread.counts.lcore for thread in threads})
         window_s = request.window_ns / 1e9
         found = [thread_result(readings, thread, threads, rates, observer.info, window_s) for thread in threads]
-        return {**result, "dut": {"lcores": [lcore for each in found for lcore in each["dut"]["lcores"]]}}
+        lcores = [lcore for each in found for lcore in each["dut"]["lcores"]]
+        return {**result, "dut": {"lcores": lcores, "reported_busy_share": self._reported(busy)}}
+
+    def _reported(self, busy: Sequence[BusyCycles | None]) -> float | dict[str, str]:
+        """Return the busy share as the program counts it, or the reason why there is none."""
+        if self._read_busy is None:
+            return {"absent": "the program does not report how busy it is"}
+        share = busy_share(busy)
+        return {"absent": "the program did not answer how busy it was"} if share is None else share
 
     def _require_lcores(self, polled: set[int | None]) -> None:
         """Check that exactly the lcores of the DUT polled."""
-        wanted = set(range(1, len(self.roles.dut) + 1))
+        wanted = set(self._dut_lcores)
         if polled != wanted:
             seen = ", ".join(sorted(map(str, polled)))
             what = f"lcores {seen} of the program polled, the point has cores={len(wanted)}, from lcore 1 on"
             raise ProgramFailed(self._with_last_lines(what), "dut", "for example --nb-cores={cores} for testpmd")
 
-    def _readings(self, observer: Observer, request: TrialRequest) -> list[CounterReading]:
-        """Return the counters at several moments from the start to the end of the generator's window."""
+    def _readings(
+        self, observer: Observer, request: TrialRequest
+    ) -> tuple[list[CounterReading], list[BusyCycles | None]]:
+        """Return the counters from the start to the end of the generator's window, and those of the program itself."""
         asked_s = time.monotonic()  # readings rather begin in the warm-up than end after the load
         live = self._generator.request("read", _REQUEST_LIMIT_S)
         window = live["window"]
         ahead_s = (window["start_tsc"] - live.get("now_tsc", window["start_tsc"])) / window["tsc_hz"]
         start_s, window_s = asked_s + ahead_s, request.window_ns / 1e9
         steps = max(_READINGS, int(window_s / _LONGEST_STEP_S))
-        readings = []
+        readings, busy = [], []
         for step in range(steps + 1):
             time.sleep(max(0.0, start_s + window_s * step / steps - time.monotonic()))
+            busy.append(self._busy_cycles())
             readings.append(observer.read(with_queues=step in (0, steps)))
-        return readings
+        return readings, busy
+
+    def _busy_reader(self, tsc_hz: float) -> Reader | None:
+        """Return what reads the program's own count; None if it has none, or not yet: l3fwd-power starts it late."""
+        assert self._process.stdin is not None
+        lcores = self._dut_lcores
+        prompt = prompt_reader(self.command, self._process.stdin, self._log, tsc_hz, len(lcores))
+        with suppress(OSError):  # readings of the plug-in report that a program is gone
+            return busy_reader(self._connection, lcores, prompt)
+        return None
+
+    def _busy_cycles(self) -> BusyCycles | None:
+        with suppress(OSError):
+            return self._read_busy() if self._read_busy else None
+        return None
 
     def close(self) -> None:
         """End the generator, then the program: the generator's memory belongs to the program."""

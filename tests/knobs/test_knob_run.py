@@ -56,8 +56,8 @@ def test_knobs_are_set_and_restored(cli: Cli, tree: Tree, testbed: Path) -> None
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.thorough) for seed in (1, 2))])
 def test_sigkill_stops_the_next_run_until_it_is_restored(cli: Cli, tree: Tree, testbed: Path, seed: int) -> None:
     before = tree.picture()
-    # 60 windows of 10 ms: the run lasts until the kill.
-    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "repeats.count=10")
+    # 36 windows of 10 ms: the run lasts until the kill.
+    process = cli.start("run", cli.spec(SPEC), "--testbed", testbed, "--set", "repeats.count=6")
     kill_when_set(process, tree, random.Random(seed).uniform(0, 0.5))
     assert tree.picture() != before
     resume = ("run", "--resume", cli.run_folders()[0], "--testbed", testbed)

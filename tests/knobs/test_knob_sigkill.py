@@ -77,7 +77,8 @@ def test_sigkill_at_any_moment(tree: Tree, sweeper: Sweeper, kills: int) -> None
     assert left >= kills // 2  # else the kills came at moments at which there was nothing to lose
 
 
-def test_sigkill_of_the_restore_itself(tree: Tree, sweeper: Sweeper) -> None:
+@pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.thorough)])
+def test_sigkill_of_the_restore_itself(tree: Tree, sweeper: Sweeper, kills: int) -> None:
     before = tree.picture()
     program = (
         "import sys; from pathlib import Path\n"
@@ -85,7 +86,7 @@ def test_sigkill_of_the_restore_itself(tree: Tree, sweeper: Sweeper) -> None:
         "host = KnobHost.at(Path(sys.argv[1])); print('restoring', flush=True)\n"
         "with HostLock('restore', host.lock_path): restore_all(host, knobs_of(host))"
     )
-    for seed in range(10):
+    for seed in range(kills):
         sweeper.kill_at_random(1000 + seed)
         command = [sys.executable, "-c", program, str(tree.root)]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:

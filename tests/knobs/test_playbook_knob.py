@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Test the module with which the roles `cpu_power` and `ddio` set knobs: pollscope itself, on a tree of plain files."""
 
+import os
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 import playbook_modules
 import pytest
+from command_line import pollscope
 from knob_tree import EMULATED_PORT, NIC, PERFCTRLSTS_0, PORT, Tree
 
 knob_module = playbook_modules.load("pollscope_knob")
@@ -27,6 +31,18 @@ def program_for(tree: Tree, tmp_path: Path) -> str:
     return str(path)
 
 
+@pytest.fixture
+def in_process(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the module call `pollscope knob` in this process: starting a program takes longer than its work."""
+
+    def run(words: list[str], *, env: dict[str, str], **_given: Any) -> SimpleNamespace:
+        with patch.dict(os.environ, env):
+            done = pollscope("knob", "--root", tree.root, *words[2:], cwd=tmp_path)
+        return SimpleNamespace(returncode=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
+    monkeypatch.setattr(knob_module, "subprocess", SimpleNamespace(run=run, DEVNULL=subprocess.DEVNULL))
+
+
 def act(program: str, state: str = "present", check: bool = False, consent: bool = False, **knobs: Any) -> list[str]:
     names = ["governor", "turbo", "uncore_freq", "ddio"]
     parameters = {"state": state, "knobs": knobs, "names": names, "program": program, "emulated_consent": consent}
@@ -34,6 +50,7 @@ def act(program: str, state: str = "present", check: bool = False, consent: bool
     return lines
 
 
+@pytest.mark.usefixtures("in_process")
 def test_sets_once_verifies_and_restores(tree: Tree, program: str) -> None:
     before = tree.picture()
     wanted: dict[str, Any] = {"governor": "performance", "turbo": False}

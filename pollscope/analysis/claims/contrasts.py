@@ -45,7 +45,7 @@ def rise_share(predicate: RiseShare, found: Sequence[PointValues], metric: Metri
     for label, first, last in ends(predicate, found):
         place = placed(label, f"{predicate.factor} {predicate.first} to {predicate.last}")
         both = (first.values, first.beside), (last.values, last.beside)
-        shares[place] = partial(rise_ratio_estimate, *both)
+        shares[place] = partial(rise_ratio_estimate, *both, error=math.hypot(first.own_error, last.own_error))
         behind += [first, last]
     if not shares:
         return no_ends(predicate)
@@ -78,6 +78,18 @@ def average_ratio(predicate: AverageRatio, found: Sequence[PointValues], _metric
     sentence += how_decided(predicate, list(means.values()), kind, confidence)
     behind = [each for pair in pairs.values() for each in pair]
     return Finding(kind, sentence, numbers, behind)
+
+
+def _own_error(samples: Iterable[PointValues]) -> float:
+    """Return the half-width of a 95 % interval that a product of positive means has by the errors of single trials."""
+    return math.hypot(*(each.own_error * len(each.values) / sum(each.values) for each in samples))
+
+
+def _product(above: Sequence[PointValues], below: Sequence[PointValues], confidence: float) -> Estimate:
+    """Return a product of means over a product of others, with the errors that single trials have by themselves."""
+    every = [*above, *below]
+    error = _own_error(every) if all(sum(each.values) > 0 for each in every) else 0.0
+    return product_estimate([each.values for each in above], [each.values for each in below], confidence, error)
 
 
 def _averaged(pairs: Iterable[tuple[PointValues, PointValues]], factor: str) -> str:
@@ -114,7 +126,7 @@ def _geometric_mean(pairs: Sequence[tuple[PointValues, PointValues]], confidence
         [[value * len(each.values) / sum(each.values) for value in each.values] for each in side]
         for side in zip(*pairs, strict=True)
     )
-    spread = product_estimate(above_1, below_1, confidence)
+    spread = product_estimate(above_1, below_1, confidence, _own_error(chain(*pairs)))
     low, high = (mean * end ** (1 / len(pairs)) if spread.has_interval else end for end in (spread.low, spread.high))
     return replace(spread, value=mean, low=low, high=high)
 
@@ -167,7 +179,7 @@ def _double_ratio(four: Sequence[PointValues], confidence: float) -> Estimate:
     of, over = of_last.over(of_first, confidence), over_last.over(over_first, confidence)
     known = of.has_interval and over.has_interval and min(of.low, over.low) > 0
     if not (known and all(sample.by_block() for sample in four)):
-        return product_estimate([of_last.values, over_first.values], [of_first.values, over_last.values], confidence)
+        return _product([of_last, over_first], [of_first, over_last], confidence)
     below = math.hypot(math.log(of.value / of.low), math.log(over.high / over.value))
     above = math.hypot(math.log(of.high / of.value), math.log(over.value / over.low))
     value = of.value / over.value
@@ -263,7 +275,5 @@ def _knee(of: _Curve, over: _Curve, confidence: float) -> VerdictKind:
 
 
 def _grows_more(one: _Curve, at: PointValues, other: _Curve, other_at: PointValues, confidence: float) -> bool:
-    above = [at.values, other.kept[0][1].values]
-    below = [one.kept[0][1].values, other_at.values]
-    ratio = product_estimate(above, below, confidence)
+    ratio = _product([at, other.kept[0][1]], [one.kept[0][1], other_at], confidence)
     return ratio.has_interval and ratio.low > 1

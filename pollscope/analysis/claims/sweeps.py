@@ -31,6 +31,7 @@ from pollscope.stats.estimates import (
     Estimate,
     FittedLine,
     Trend,
+    difference_estimate,
     difference_p,
     equivalence,
     line,
@@ -76,7 +77,8 @@ def trend_over(predicate: TrendOver, found: Sequence[PointValues], metric: Metri
         change = replace(ratio, value=ratio.value - 1, low=ratio.low - 1, high=ratio.high - 1)
         numbers.append(_change_number(sweep_text(label, members, predicate.factor), members, change, metric))
         own = trend(_by_block(members, predicate.factor)).direction(confidence)
-        kinds.append(_trend_kind(predicate, own, change, wanted))
+        moves = _moves(members, wanted, predicate.flat_within, confidence)
+        kinds.append(_trend_kind(predicate, own, change, wanted, moves))
         by_kind.get(kinds[-1], []).append(label)
     whole = trend([each for members in by_group.values() for each in _by_block(members, predicate.factor)])
     sentence = _trend_sentence(predicate, metric, numbers, by_kind, whole)
@@ -108,8 +110,21 @@ def _named(labels: Sequence[str]) -> str:
     return f" ({'; '.join(labels[:_MOST_NAMED])}{more})" if labels else ""
 
 
-def _trend_kind(predicate: TrendOver, own: int, change: Estimate, wanted: int) -> VerdictKind:
-    """Judge one group: its own test or its ends must show the trend, by more than the flat range."""
+def _moves(members: Sequence[PointValues], wanted: int, flat: float, confidence: float) -> bool:
+    """Return whether the near end of the change from the first level to the last exceeds the flat range."""
+    first, last, level = members[0], members[-1], equivalence(confidence)
+    ratio = last.over(first, level)
+    if ratio.has_interval:
+        return (ratio.low - 1 if wanted > 0 else 1 - ratio.high) > flat
+    # The first level may be zero: compare without a division.
+    end = 1 + wanted * flat
+    error = math.hypot(end * first.own_error, last.own_error)
+    beyond = difference_estimate([end * value for value in first.values], last.values, error, level)
+    return beyond.low > 0 if wanted > 0 else beyond.high < 0
+
+
+def _trend_kind(predicate: TrendOver, own: int, change: Estimate, wanted: int, moves: bool) -> VerdictKind:
+    """Judge one group: its own test or its ends must show the trend, by more than the flat range for certain."""
     if change.has_interval and max(abs(change.low), abs(change.high)) < predicate.flat_within:
         return DISAGREES  # plainly flat
     ends = 1 if change.low > 0 else -1 if change.high < 0 else 0
@@ -117,7 +132,7 @@ def _trend_kind(predicate: TrendOver, own: int, change: Estimate, wanted: int) -
         return AGREES if own == wanted else DISAGREES if own == -wanted else INCONCLUSIVE
     if own == -wanted:  # if only the ends say otherwise, as with a U, it is neither
         return INCONCLUSIVE if ends == wanted else DISAGREES
-    return AGREES if wanted in (own, ends) and change.value * wanted > predicate.flat_within else INCONCLUSIVE
+    return AGREES if wanted in (own, ends) and moves else INCONCLUSIVE
 
 
 def _trend_verdict(kinds: Sequence[VerdictKind], whole: int, wanted: int) -> VerdictKind:

@@ -137,18 +137,31 @@ class PointObservations:
         return self.param("feed") == "none" or (self.has_generator and not sent)
 
     @cached_property
+    def missed(self) -> float:
+        """Return the share of packets that found no free descriptor.
+
+        Raises:
+            NotMeasured: it is not known.
+        """
+        if self.known("imissed_share") is None and not (self.known("offered_pps") or self.known("rx_pps")):
+            return 0.0  # nothing came
+        return self.mean("imissed_share")
+
+    @cached_property
     def lost(self) -> float:
         """Return the larger of two loss shares: no free descriptor, or no room in a ring between cores.
 
         Raises:
             NotMeasured: neither is known.
         """
-        shares = [share for name in ("imissed_share", "ring_full_share") if (share := self.known(name)) is not None]
-        if shares:
-            return max(shares)
-        if not (self.known("offered_pps") or self.known("rx_pps")):
-            return 0.0  # nothing came
-        return self.mean("imissed_share")
+        full = self.known("ring_full_share")
+        return self.missed if full is None else max(full, self.known("imissed_share") or 0.0)
+
+    @property
+    def lost_text(self) -> str:
+        """Return the share that is `lost` as text; empty if it is absent."""
+        names = ("imissed_share", "ring_full_share")
+        return self.text_if_known(max(names, key=lambda name: self.known(name) or 0.0))
 
     @cached_property
     def backlogged(self) -> bool:
@@ -209,8 +222,16 @@ class PointObservations:
         Raises:
             NotMeasured: the trials have no cycles.
         """
-        readers = [core for core in self.cores if core.role == "dispatcher"] or self.cores
-        return all(core.busy + core.waiting < BUSY_AND_LOSING_SHARE for core in readers)
+        return all(core.busy + core.waiting < BUSY_AND_LOSING_SHARE for core in self.readers)
+
+    @property
+    def readers(self) -> list[CoreLoad]:
+        """Return the lcores that read RX queues.
+
+        Raises:
+            NotMeasured: the trials have no cycles.
+        """
+        return [core for core in self.cores if core.role == "dispatcher"] or self.cores
 
     @cached_property
     def cores(self) -> list[CoreLoad]:

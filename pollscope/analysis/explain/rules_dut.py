@@ -99,16 +99,17 @@ def _sweep(point: PointObservations) -> RuleJudgement:
 
 def _rx_ring(point: PointObservations) -> RuleJudgement:
     lost = point.text_if_known("imissed_share") or "no packet was received"
-    if point.param("feed") == "infinite" or point.lost <= SATURATED_MISSED_SHARE:
+    if point.param("feed") == "infinite" or point.missed <= SATURATED_MISSED_SHARE:
         return judged(CLEAR, lost)
     if not point.has_idle_polls or point.filled >= FULL_BUSY_POLLS_SHARE:
         return judged(CLEAR, f"{lost}, because the ring is filled faster than it is emptied")
-    if _is_away(point):
+    if _is_away(point, point.missed):
         said = f"{lost}; a longer ring would hold the packets that come while the host has the core"
         return judged(OPEN, said, _lasts(point))
+    reader = max(point.readers, key=lambda core: core.busy)
     return judged(
         LIMITS,
-        f"{lost}, while {point.busiest.name} is busy for {human_share(point.busiest.busy)} only",
+        f"{lost}, while {reader.name} is busy for {human_share(reader.busy)} only",
         _lasts(point),
         *(point.text_if_known(name) for name in ("poll_gap_p99_ns", "longest_iteration_ns", "interrupted_share")),
     )
@@ -123,10 +124,10 @@ def _lasts(point: PointObservations) -> str:
     return f"at the mean rate {size} descriptors hold the packets of {human_ns(1e9 * size * queues / rate)}"
 
 
-def _is_away(point: PointObservations) -> bool:
+def _is_away(point: PointObservations, lost: float) -> bool:
     """Return whether the lost packets are about those that come while something else has the core."""
     away = point.known("interrupted_share") or 0.0
-    return away >= _AWAY_SHARE and 2 * away >= point.lost
+    return away >= _AWAY_SHARE and 2 * away >= lost
 
 
 def _host(point: PointObservations) -> RuleJudgement:
@@ -136,10 +137,10 @@ def _host(point: PointObservations) -> RuleJudgement:
         return judged(OPEN, f"{point.away_flagged} of {counted(point.trial_count, 'trial')} are flagged for it: {away}")
     if not (point.backlogged or sends_all_it_can):
         return judged(CLEAR, away)
-    lossy = point.param("feed") != "infinite" and not point.core_bound and _is_away(point)
+    lossy = point.param("feed") != "infinite" and not point.core_bound and _is_away(point, point.lost)
     if lossy or point.mean("interrupted_share") >= _MOSTLY_AWAY_SHARE:
-        missed = point.text("imissed_share") if point.lost else ""
-        return judged(LIMITS, away, missed, _lasts(point) if missed else "")
+        lost = point.lost_text if point.lost else ""
+        return judged(LIMITS, away, lost, _lasts(point) if point.known("imissed_share") else "")
     return judged(CLEAR, away)
 
 

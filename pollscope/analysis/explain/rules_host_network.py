@@ -38,7 +38,8 @@ WALK_NS = 100.0
 
 
 def _in_use(point: PointObservations, what: str, limit: float) -> tuple[float, str]:
-    metric = next((name for name in OUTSTANDING if point.known(name) is not None), OUTSTANDING[0])
+    known = [name for name in OUTSTANDING if point.known(name) is not None] or OUTSTANDING[:1]
+    metric = max(known, key=point.mean)
     reads = point.mean(metric)
     return reads / limit, f"{point.text(metric)}, {human_share(reads / limit)} of {human_number(limit)} {what}"
 

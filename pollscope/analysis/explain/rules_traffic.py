@@ -28,7 +28,7 @@ def _generator(point: PointObservations) -> RuleJudgement:
     if not point.has_generator:
         return judged(CLEAR, "nothing is sent to the DUT")
     if point.backlogged:
-        return judged(CLEAR, f"{point.text_if_known('imissed_share')}: it sends more than the DUT takes")
+        return judged(CLEAR, f"{point.lost_text}: it sends more than the DUT takes")
     if not _sends(point):
         return judged(CLEAR, "no load was requested")
     unsent, sent = point.text_if_known("unsent_share"), point.text_if_known("offered_pps")
@@ -83,7 +83,7 @@ def _offered_load(point: PointObservations) -> RuleJudgement:
         return judged(LIMITS, "nothing is sent: every cycle is an empty poll's or the loop's", *_polls(point))
     load = point.text_if_known("offered_pps") or point.text("rx_pps")
     if point.backlogged:
-        return judged(CLEAR, f"{load}, and {point.text_if_known('imissed_share')}")
+        return judged(CLEAR, f"{load}, and {point.lost_text}")
     slow = _generator(point).kind is not CLEAR and not _generator_is_away(point)
     if point.param("saturate") or slow or not _has_time_left(point):
         return judged(CLEAR, load)
@@ -105,8 +105,9 @@ def _elsewhere(point: PointObservations) -> str:
 
 def _nic_port(point: PointObservations) -> RuleJudgement:
     discards = point.text("nic_rx_port_discards_per_s")
-    sent = point.known("offered_pps") or 0.0
-    full = point.mean("nic_rx_port_discards_per_s") > SATURATED_MISSED_SHARE * sent
+    discarded = point.mean("nic_rx_port_discards_per_s")
+    came = point.known("offered_pps") or point.mean("rx_pps") + discarded
+    full = discarded > SATURATED_MISSED_SHARE * came
     return judged(LIMITS if full else CLEAR, discards, "its own buffer was full: PCIe, or memory behind it")
 
 

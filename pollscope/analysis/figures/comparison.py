@@ -92,6 +92,7 @@ def _draw_sides(axes: Axes, metric: str, found: Sequence[Difference], ranks: dic
         axes.set_xlabel("Share of its own baseline")
     elif not _log_where_wide(axes, ends, _WIDE_AMOUNTS, described.text):
         (least, most), (low, high) = described.limits, axes.get_xlim()
+        least = least if min(ends) >= least else low  # a loss is negative if foreign packets were counted
         margin = _EDGE * (min(high, most) - max(low, least) or 1.0)
         axes.set_xlim(max(low, least - margin), min(high, most + margin))
         amount_axis(axes.xaxis, described, TICKS)

@@ -184,9 +184,8 @@ def _y_axis(axes: Axes, show: Show, metric: Metric) -> None:
     if "y" in show.log:
         log_y_axis(axes)
     else:
-        # Leave no room below the metric's lower limit.
-        may_be_negative = metric.signed and show.ratio_to is None
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]) if may_be_negative else 0.0)
+        # Leave no room below 0 unless a value or an interval lies there.
+        axes.set_ylim(bottom=axes.get_ylim()[0] if axes.dataLim.ymin < 0 else 0.0)
     if show.ratio_to is not None:
         axes.axhline(1, color=MUTED, lw=0.8, zorder=1)
         axes.set_ylabel("Ratio")

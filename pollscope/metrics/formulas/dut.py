@@ -185,7 +185,8 @@ def _mean_per_thread(name: str) -> Compute:
     return mean
 
 
-# Metrics whose error a single trial knows, and the metric that holds the error.
+# Metrics whose error a single trial knows, and the metric that holds the error; tax_share_error is a share of the whole
+# window, also for a share of the time in which the lcores ran (OF_RUNNING_TIME).
 ERRORS = {
     **dict.fromkeys(("tax_share", "tax_share_running", "useful_share"), "tax_share_error"),
     **dict.fromkeys(("empty_poll_share", "loop_share"), "empty_poll_share_error"),
@@ -193,6 +194,16 @@ ERRORS = {
     "service_time_ns": "service_time_error_ns",
     "saturation_pps": "saturation_error_pps",
 }
+OF_RUNNING_TIME = frozenset({"tax_share_running"})
+
+
+def own_error(metric: str) -> Compute | None:
+    """Return how the error of a metric is computed in one trial; None if it is not known."""
+    error = DUT.get(ERRORS.get(metric, ""))
+    if error is None or metric not in OF_RUNNING_TIME:
+        return error
+    return lambda trial: error(trial) * trial.total_cycles / trial.running_cycles
+
 
 # Metrics that come from timed intervals: a misfit of the accounting says nothing about all others.
 ACCOUNTED = frozenset(ERRORS) | {
@@ -230,6 +241,7 @@ DUT: dict[str, Compute] = {
     "instrumentation_share": _cycle_share("instrumentation"),
     "tax_share_ovs": lambda trial: sum(one.idle_iterations for one in trial.accounts) / trial.total_cycles,
     "tax_share_testpmd": _tax_share_testpmd,
+    "tax_share_reported": lambda trial: 1 - trial.part("result", "dut", "reported_busy_share").number(),
     "poll_rate_hz": lambda trial: sum(trial.polls.values()) / trial.window_s,
     "poll_rate_running_hz": lambda trial: trial.poll_count / _running_s(trial),
     "poll_rate_per_queue_hz": lambda trial: sum(trial.polls.values()) / trial.window_s / trial.rx_queues,

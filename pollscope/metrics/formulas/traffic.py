@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from pollscope.base.names import DROP_ON_PURPOSE, SEND_NOTHING
 from pollscope.metrics.formulas import Compute
-from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, at, nonzero, positive
+from pollscope.metrics.record import NS_PER_S, NotMeasured, Part, TrialObservations, at, keys_of, nonzero, positive
 
 # Duplicate acknowledgments after which a TCP sender considers a segment lost (RFC 5681 section 3.2).
 _TCP_DUPLICATE_ACKS = 3
@@ -132,8 +132,12 @@ def _reordered_by_3_share(trial: TrialObservations) -> float:
 
 
 def _imissed_share(trial: TrialObservations) -> float:
-    missed = trial.rx_port["imissed"].number()
-    arrived = trial.rx_port["ipackets"].number() + missed
+    # Of a running program (`pollscope attach`) the rates of all ports are known.
+    result = trial.part("result")
+    attached = "ports_per_s" in keys_of(result)
+    ports = [result["ports_per_s"][port] for port in keys_of(result["ports_per_s"])] if attached else [trial.rx_port]
+    missed = sum(port["imissed"].number() for port in ports)
+    arrived = sum(port["ipackets"].number() for port in ports) + missed
     return missed / nonzero(arrived, "no packet arrived at the DUT's RX port")
 
 

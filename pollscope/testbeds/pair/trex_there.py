@@ -20,8 +20,8 @@ from typing import Any
 START_LIMIT_S = 90
 # After SIGTERM and after SIGKILL.
 END_LIMITS_S = ((signal.SIGTERM, 8), (signal.SIGKILL, 3))
-# Of requests, on all addresses.
-PORT = 4501
+# Of requests, on all addresses. A server whose connection was lost needs some time to end.
+PORT, FREE_LIMIT_S = 4501, 15
 _LATENCY_PPS = 1000
 _LATENCY_GROUP = 7
 COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
@@ -29,10 +29,13 @@ COUNTERS = ("opackets", "ipackets", "oerrors", "ierrors")
 
 def refuse_another_server() -> None:
     """Refuse to start if a server answers already: the client would take over its ports."""
-    try:
-        socket.create_connection(("127.0.0.1", PORT), 1).close()
-    except OSError:
-        return
+    deadline = time.time() + FREE_LIMIT_S
+    while time.time() < deadline:
+        try:
+            socket.create_connection(("127.0.0.1", PORT), 1).close()
+        except OSError:
+            return
+        time.sleep(0.5)
     refused = f"another server answers on port {PORT} of this host (end that TRex first)"
     print(json.dumps({"refused": refused}), flush=True)
     raise SystemExit(1)

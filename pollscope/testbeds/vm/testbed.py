@@ -127,7 +127,11 @@ class VmPairTestbed(NodeTestbed):
         return {**self._pair.describe(), **own}
 
     def machine(self) -> dict[str, Any]:
-        return self._pair.machine()
+        """Return the machines with the identity of this host: `up` after `down` gives them new ones."""
+        found = self._pair.machine()
+        own = {name: found["conductor"][name] for name in ("hostname", "machine_id")}
+        generator = found["generator"]
+        return {**found, "host": found["host"] | own, "generator": {**generator, "host": generator["host"] | own}}
 
     def refusal(self, point: Point) -> str | None:
         """Return why the pair cannot host a point; None if it can.
