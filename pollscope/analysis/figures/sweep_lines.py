@@ -140,7 +140,7 @@ def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
     lines: dict[str, list[PointValues]] = {}
     # Feeds have the order, and so the colours, of the papers' figures.
     feeds = list(FEEDS)
-    samples.sort(key=lambda each: feeds.index(each.levels.get("feed", "")) if "feed" in by else 0)
+    samples.sort(key=lambda each: feeds.index(str(each.levels.get("feed", ""))) if "feed" in by else 0)
     for sample in sorted(samples, key=lambda each: level_rank(each.levels[show.x])):
         levels = {name: sample.levels[name] for name in by if name in sample.levels}
         lines.setdefault(levels_text(levels), []).append(sample)
