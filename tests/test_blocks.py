@@ -192,5 +192,5 @@ def test_a_change_by_block_is_named_beside_means_that_contradict_it() -> None:
     texts = [
         trend_over(predicate, [one, last], metric_dictionary()["ipc"], 0.95).numbers[0].text for last in (two, far)
     ]
-    assert ", -9.99 % within blocks (" in texts[0]
+    assert ", -10 % within blocks (" in texts[0]
     assert "within blocks" not in texts[1]

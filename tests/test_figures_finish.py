@@ -27,6 +27,7 @@ from pollscope.analysis.figures.style import (
     FLOOR,
     WHISKER,
     absent_reason,
+    caption,
     interval_line,
     level_axis,
     look,
@@ -345,3 +346,33 @@ def test_values_stated_by_a_paper_do_not_compress_the_data(tmp_path: Path) -> No
     assert "SoCC'19: 1.6 Mpps at 512 queues" in legend_names(near)
     assert "beyond the axis" not in data.caption
     assert near.axes[0].get_ylim()[1] > 1.6
+
+
+def test_a_column_has_clear_ticks_a_caption_inside_it_and_the_colours_of_the_page(tmp_path: Path) -> None:
+    levels = [{"queues": each, "feed": feed} for each in (1, 8, 320, 448, 512) for feed in ("infinite", "wire")]
+    trials = [trial for each in levels for trial in synthetic.repeated(each, pps=1e7 / each["queues"])]
+    run = synthetic.run_of(tmp_path / "run", trials, row=None, rows=[])
+    for log in ({}, {"log": ("x", "y")}):
+        figure, data = finished(asked_figure(run, {"x": "queues", "y": ("tx_pps",), **log}, narrow=True), run)
+        axes = figure.axes[0]
+        shown = sorted(float(place) for place in axes.get_xticks())
+        assert shown == [1, 8, 512] and axes.get_xscale() == "log"
+        assert legend_names(figure)[:2] == ["feed wire", "feed infinite"]
+        with look():
+            caption(figure, data.caption)
+        assert max(text.get_window_extent().width for text in figure.texts) <= figure.bbox.width
+    ticks = [text.get_text() for text in axes.get_yticklabels()]
+    assert {"1 Mpps", "100 kpps"} <= set(ticks)
+
+
+def test_a_row_in_a_column_is_refused_with_a_command_that_draws_it(tmp_path: Path) -> None:
+    levels = [{"queues": queues, "rx_desc": each} for queues in (1, 512) for each in (64, 512)]
+    trials = [trial for each in levels for trial in synthetic.repeated(each, pps=0.0)]
+    factors = {"queues": [1, 512], "rx_desc": [64, 512]}
+    spec = {"name": "s-f8-poll-rate", "parameters": {}, "factors": factors}
+    synthetic.write_run(tmp_path / "run", trials, row="S-F8", rows=["S-F8"], spec=spec)
+    refused = pollscope("figures", "run", "--width", "column", cwd=tmp_path)
+    assert refused.returncode == 2
+    options = "--width column --x queues --y poll_rate_running_hz --by rx_desc --log x"
+    assert f"one panel of S-F8: pollscope figures run {options}" in refused.stderr
+    assert pollscope("figures", "run", *options.split(), cwd=tmp_path).returncode == 0

@@ -205,7 +205,7 @@ def _latency(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
         if many.levels["queues"] != few.levels["queues"]:
             values = [value_text("latency_sent_p50_ns", each.estimate) for each in (few, many)]
             at = f"{values[0]} with {_queues(few)} and {values[1]} with {_queues(many)}"
-            yield f"The median latency{where and f', {where},'} is {at}", [few, many]
+            yield f"The median latency{where} is {at}", [few, many]
 
 
 def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
@@ -217,7 +217,8 @@ def _poll_rate(_run: RunFolder, data: pd.DataFrame) -> Iterator[_Found]:
         rates = [
             f"{value_text('poll_rate_running_hz', each.estimate)} of {_queues(each)}" for each in (found[0], found[-1])
         ]
-        yield f"Without traffic{where and f', {where},'} one core makes {' and '.join(dict.fromkeys(rates))}", [found[0], found[-1]]
+        made = " and ".join(dict.fromkeys(rates))
+        yield f"Without traffic{where} one core makes {made}", [found[0], found[-1]]
 
 
 _FINDERS = (_tax, _cost, _many_queues, _latency, _poll_rate)
@@ -227,7 +228,7 @@ def _named_groups(found: Sequence[PointValues]) -> Iterator[tuple[str, list[Poin
     """Yield the samples by rising queues, named by their other levels if there are several groups."""
     parts = list(groups(found, "queues"))
     for label, members in parts:
-        yield f"at {label}" if len(parts) > 1 else "", members
+        yield f", at {label}," if len(parts) > 1 else "", members
 
 
 def _by_load(data: pd.DataFrame, metric: str) -> list[PointValues]:

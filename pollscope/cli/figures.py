@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`pollscope figures`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,6 +13,7 @@ from pollscope.analysis.figures import (
     figure_of,
     figures_of,
     model_error,
+    planned_figures,
     refused_figures,
     save_figure,
     save_model_error,
@@ -140,13 +141,23 @@ def _wanted(
 ) -> list[tuple[PaperFigure, RunFolder]]:
     if asked:
         return [(asked_figure(run, asked, width != PAGE), run) for run in runs]
+    if width != PAGE:
+        _refuse_papers((figure, run) for run in runs for figure in planned_figures(run, paper))
     for run in runs:
         for sentence in refused_figures(run, paper):
             say(f"{run.path}: {sentence}")
     found = [(figure, run) for run in runs for figure in figures_of(run, paper)]
-    if width != PAGE and any(figure.paper for figure, _ in found):
-        raise UsageError("the papers' figures are as wide as a page", "--width column", "--x and --y draw another one")
-    return [(asked_figure(run, {}, True), run) if width != PAGE else (figure, run) for figure, run in found]
+    if width == PAGE:
+        return found
+    _refuse_papers(found)
+    return [(asked_figure(run, {}, True), run) for _, run in found]
+
+
+def _refuse_papers(found: Iterable[tuple[PaperFigure, RunFolder]]) -> None:
+    for figure, run in found:
+        if figure.paper:
+            ready = f"one panel of {figure.row}: pollscope figures {run.path} --width column {figure.asked(run)}"
+            raise UsageError("the papers' figures are as wide as a page", "--width column", ready)
 
 
 def _every_row(paper: str, modelled: Path | None) -> list[tuple[PaperFigure, RunFolder]]:

@@ -72,7 +72,7 @@ class Estimate:
 
     @property
     def within_blocks(self) -> bool:
-        """Return whether it is a geometric mean of ratios within blocks, which the ratio of two means may contradict."""
+        """Return whether it is a mean of ratios within blocks, which the ratio of two means may contradict."""
         return self.method == _BY_BLOCK
 
     @property

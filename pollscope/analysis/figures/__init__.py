@@ -13,7 +13,7 @@ from pollscope.analysis.compare import Difference, difference_rows, verdict_line
 from pollscope.analysis.figures import files, special
 from pollscope.analysis.figures.comparison import draw_comparison, told_most
 from pollscope.analysis.figures.data import FigureData, figure_data
-from pollscope.analysis.figures.figure import PaperFigure, TableFigure, figure_of
+from pollscope.analysis.figures.figure import PaperFigure, TableFigure, figure_of, planned_levels
 from pollscope.analysis.figures.files import Target
 from pollscope.analysis.figures.finish import finish
 from pollscope.analysis.figures.in_words import comparison_in_words, in_words
@@ -36,6 +36,7 @@ __all__ = [
     "inline_svg",
     "inline_table",
     "model_error",
+    "planned_figures",
     "refused_figures",
     "save_comparison",
     "save_figure",
@@ -61,6 +62,11 @@ def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
     return found if chosen is None else [chosen]
 
 
+def planned_figures(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
+    """Return the figures of the run's rows that fit its spec, without a look at its trials."""
+    return [each for each in _row_figures(run, paper) if not each.misfit(planned_levels(run))]
+
+
 def refused_figures(run: RunFolder, paper: str | None = None) -> list[str]:
     """Return one sentence per figure of the run's rows or spec that would show this run empty or wrong."""
     swept = _swept(run)
@@ -78,7 +84,7 @@ def _swept(run: RunFolder) -> dict[str, int]:
     """Return the number of levels of each factor, without zipped duplicates; without data, as planned."""
     data = measured(current_table(run))
     if data.empty:
-        return {name: len(levels) for name, levels in run.meta.get("spec", {}).get("factors", {}).items()}
+        return planned_levels(run)
     return {name: data[f"factor.{name}"].nunique() for name in factors(data)}
 
 

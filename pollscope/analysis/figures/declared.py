@@ -350,7 +350,7 @@ def _proportional(panel: _Panel) -> None:
 
 def _calibrated(panel: _Panel, metric: str) -> None:
     """Mark cycles as calibrated before the trials: without the rest of the loop and without host gaps."""
-    data, label = panel.points.data, "a sweep as calibrated, polls alone"
+    data, label = panel.points.data, "dash: calibrated empty polls of a sweep, without the rest of the loop"
     tsc_hz: Any = (data.run.meta.get("node_hello") or {}).get("tsc_hz")
     known = {key_of(each): each.estimate.value for each in data.by_point(metric)} if tsc_hz else {}
     for rank, line in enumerate(panel.lines):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Define a figure of a paper: its row, its paper, its title, and how it is drawn (data/figures.yaml)."""
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -11,6 +12,7 @@ from matplotlib.figure import Figure
 from ruamel.yaml import YAML
 
 from pollscope.analysis.figures.data import FigureData, figure_data
+from pollscope.analysis.figures.sweep_lines import MOST_LINES
 from pollscope.base.paths import data_folder
 from pollscope.store.run_folder import RunFolder
 
@@ -40,6 +42,18 @@ class PaperFigure:
     def heading(self) -> str:
         return self.title if self.paper is None else f"{self.row}. {self.title}"
 
+    def asked(self, run: RunFolder) -> str:
+        """Return the options of `pollscope figures` that draw the first panel for a run in any width."""
+        panel = (getattr(self.draw, "keywords", {}).get("panels") or [{}])[0]
+        along = panel.get("along", {})
+        along = along if isinstance(along, Mapping) else along[0]
+        x = along.get("factor") or next(iter(self.along), "")
+        others = {name: levels for name, levels in planned_levels(run).items() if levels > 1 and name != x}
+        by = ",".join(others) if math.prod(others.values()) <= MOST_LINES else ""
+        words = {"x": x, "y": panel.get("metric"), "by": by}
+        words["log"] = "x" if along.get("ticks") == "log2" else ""
+        return " ".join(f"--{name} {word}" for name, word in words.items() if word)
+
     def misfit(self, swept: Mapping[str, int]) -> str:
         """Return why the figure cannot show a run whose factors have so many levels; empty if it can."""
         if self.along and not set(self.along) & swept.keys():
@@ -62,6 +76,11 @@ class TableFigure:
     draw: Callable[[], Figure]
     caption: Callable[[], str]
     rows: Callable[[], Sequence[Mapping[str, Any]]] = tuple
+
+
+def planned_levels(run: RunFolder) -> dict[str, int]:
+    """Return the number of levels of each factor of a run's spec."""
+    return {name: len(levels) for name, levels in run.meta.get("spec", {}).get("factors", {}).items()}
 
 
 @cache

@@ -25,6 +25,7 @@ WIDTH_INCH = 7.2  # two columns of a printed page
 COLUMN_INCH = 3.5  # one column
 FONT = "DejaVu Sans"  # comes with matplotlib, so a figure looks the same everywhere
 _CAPTION_CHARACTERS = 141
+_LEFT = 0.012  # of a caption, as a share of the width
 # Numbers of up to four digits that stand side by side below half a figure, and below an inch of an axis.
 MOST_TICKS = 11
 _TICKS_PER_INCH = 3.5
@@ -299,12 +300,15 @@ def absent_figure(reason: str, height_inch: float) -> Figure:
 
 def caption(figure: Figure, text: str) -> None:
     """Write text below the figure, wrapped to its width; the saved file grows by the text."""
-    characters = round(_CAPTION_CHARACTERS * figure.get_figwidth() / WIDTH_INCH)
+    most = round(_CAPTION_CHARACTERS * figure.get_figwidth() / WIDTH_INCH)
     # A number and its unit stay on one line: textwrap does not break at a no-break space.
     whole = re.sub(r"(?<=\d) (?=[%\w])|(?<=\bRun) ", "\N{NO-BREAK SPACE}", text)
-    wrapped = "\n".join(line for part in whole.split("\n") for line in textwrap.wrap(part, characters))
-    wrapped = wrapped.replace("\N{NO-BREAK SPACE}", " ")
-    figure.text(0.012, -0.01, wrapped, ha="left", va="top", fontsize=7, color=MUTED, linespacing=1.45)
+    written = figure.text(_LEFT, -0.01, "", ha="left", va="top", fontsize=7, color=MUTED, linespacing=1.45)
+    for characters in range(most, most // 2, -1):
+        wrapped = "\n".join(line for part in whole.split("\n") for line in textwrap.wrap(part, characters))
+        written.set_text(wrapped.replace("\N{NO-BREAK SPACE}", " "))
+        if written.get_window_extent().width <= (1 - 2 * _LEFT) * figure.bbox.width:
+            break
 
 
 def new_figure(height_inch: float) -> Figure:

@@ -156,15 +156,28 @@ def _x_axis(axes: Axes, show: Show, places: Mapping[Level, float], narrow: bool)
     if "x" in show.log and min(places.values()) > 0:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_minor_locator(NullLocator())
-    if len(places) <= MOST_TICKS[narrow] or any(isinstance(level, str) for level in places):
-        axes.set_xticks(list(places.values()), [level_text(show.x, level) for level in places])
+    numbers = not any(isinstance(level, str | bool) for level in places)
+    if len(places) <= MOST_TICKS[narrow] or not numbers or axes.get_xscale() == "log":
+        kept = _clear_ticks(axes, places, MOST_TICKS[narrow]) if numbers else list(places)
+        axes.set_xticks([places[level] for level in kept], [level_text(show.x, level) for level in kept])
     else:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _place: level_text(show.x, value)))
-        if axes.get_xscale() == "linear":
-            axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS[narrow]))
+        axes.xaxis.set_major_locator(MaxNLocator(MOST_TICKS[narrow]))
     word = factor_word(show.x)
     unit = f" ({UNITS[show.x]})" if show.x in UNITS else ""
     axes.set_xlabel(f"{word[0].upper()}{word[1:]}{unit}")
+
+
+def _clear_ticks(axes: Axes, places: Mapping[Level, float], most: int) -> list[Level]:
+    """Return the levels whose labels do not collide: the last, those far enough from the next, and the first."""
+    at = dict(zip(places, axes.xaxis.get_transform().transform(list(places.values())), strict=True))
+    first, *between, last = at if len(at) > 1 else [*at, *at]
+    room = (at[last] - at[first]) / most
+    kept = [last]
+    for level in reversed(between):
+        if min(at[kept[-1]] - at[level], at[level] - at[first]) >= room:
+            kept.append(level)
+    return [*kept, first] if first != last else kept
 
 
 def _y_axis(axes: Axes, show: Show, metric: Metric) -> None:
@@ -177,4 +190,6 @@ def _y_axis(axes: Axes, show: Show, metric: Metric) -> None:
         axes.axhline(1, color=MUTED, lw=0.8, zorder=1)
         axes.set_ylabel("Ratio")
     else:
-        axes.yaxis.set_major_formatter(AmountTicks(metric))
+        # The ticks of a logarithmic axis are far apart: each has its own prefix.
+        plain = FuncFormatter(lambda value, _place: metric.text(value))
+        axes.yaxis.set_major_formatter(plain if "y" in show.log else AmountTicks(metric))

@@ -9,7 +9,7 @@ import pandas as pd
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from pollscope.analysis.figures.data import FigureData
+from pollscope.analysis.figures.data import FEEDS, FigureData
 from pollscope.analysis.figures.style import crowd
 from pollscope.analysis.point_values import (
     PAIR,
@@ -29,6 +29,8 @@ from pollscope.stats.estimates import Estimate
 from pollscope.store.results_table import current_table
 from pollscope.store.run_folder import RunFolder
 
+# A factor that spans this much has a logarithmic axis, as in the papers' figures over queues.
+_DECADES = 100
 # More lines cannot be distinguished (style.LINES, style.MARKERS).
 MOST_LINES = 8
 # Default panels: a rate and the tax; metrics that leave out time taken away from the DUT come first.
@@ -65,10 +67,17 @@ def default_show(run: RunFolder, asked: Mapping[str, Any] | None = None) -> Show
     by = tuple(given["by"]) if given.get("by") else _few(data, [name for name in swept if name != x])
     at = {name: _levels(data[f"factor.{name}"])[0] for name in swept if name not in (x, *by)}
     places = _levels(data[f"factor.{x}"]) if f"factor.{x}" in data else []
-    crowded = not any(isinstance(level, str) for level in places) and crowd([float(level) for level in places])
-    log = given.get("log") or (("x",) if crowded else ())
+    log = given.get("log") or (("x",) if _spread(places) else ())
     whole = {"x": x, "y": y, "by": by, "at": at | given.get("at", {}), "ratio_to": given.get("ratio_to"), "log": log}
     return Show.model_validate(whole)
+
+
+def _spread(levels: Sequence[Level]) -> bool:
+    """Return whether levels belong on a logarithmic axis: they crowd on a linear one, or span decades."""
+    if any(isinstance(level, str) for level in levels):
+        return False
+    numbers = [float(level) for level in levels]
+    return crowd(numbers) or (len(numbers) > 2 and 1 <= numbers[0] <= numbers[-1] / _DECADES)
 
 
 def _present(data: pd.DataFrame) -> tuple[str, ...]:
@@ -129,6 +138,9 @@ def lines_of(show: Show, metric: str, data: FigureData) -> list[SweepLine]:
     ]
     by = _line_factors(show, samples, data.run)
     lines: dict[str, list[PointValues]] = {}
+    # Feeds have the order, and so the colours, of the papers' figures.
+    feeds = list(FEEDS)
+    samples.sort(key=lambda each: feeds.index(str(each.levels.get("feed", ""))) if "feed" in by else 0)
     for sample in sorted(samples, key=lambda each: level_rank(each.levels[show.x])):
         levels = {name: sample.levels[name] for name in by if name in sample.levels}
         lines.setdefault(levels_text(levels), []).append(sample)
