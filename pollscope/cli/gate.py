@@ -8,11 +8,12 @@ from pathlib import Path
 from pollscope.analysis.gate import Condition, Judged, condition, judge_levels
 from pollscope.base.errors import CannotHost, ExitCode, UsageError
 from pollscope.base.knob_values import KNOB_PREFIX
+from pollscope.cli.run_steps import run_at_look
 from pollscope.cli.words import echo
 from pollscope.run.looks import OpenClaim
 from pollscope.spec import LoadedSpec
 from pollscope.spec.model import Parameters
-from pollscope.store.run_folder import read_run
+from pollscope.store.run_folder import RunFolder, read_run
 
 
 def code_of(judged: Sequence[Judged]) -> ExitCode:
@@ -63,9 +64,9 @@ class Gate:
             what = f"needs two levels of {self.by} to compare"
             raise UsageError(what, f"{loaded.name}: factors", f"--set 'factors.{self.by}=[FIRST, SECOND]'")
 
-    def open(self, folder: Path) -> list[OpenClaim]:
+    def open(self, folder: Path, repeats: int) -> list[OpenClaim]:
         """Return the conditions that more trials may decide; none as soon as one of them holds anywhere."""
-        judged = self._judged(folder)
+        judged = self._judged(run_at_look(folder, repeats))
         if any(verdict.holds for verdict in judged):
             return []
         seen = [each for each in judged if each.unseen_levels]
@@ -73,14 +74,15 @@ class Gate:
 
     def code(self, folder: Path) -> ExitCode:
         """Print the outcomes for a run folder; return the exit code, in which trials that failed do not count."""
-        return code_of(self._judged(folder))
+        return code_of(self._judged(read_run(folder)))
 
-    def _judged(self, folder: Path) -> list[Judged]:
-        run = read_run(folder)
+    def _judged(self, run: RunFolder) -> list[Judged]:
         try:
             return judge_levels(run, self.by, self.conditions)
         except UsageError as error:
             if not run.meta["left_out"]:
                 raise
             first = run.meta["left_out"][0]
-            raise CannotHost(f"{error.what}; {first['point']} was left out: {first['reason']}", str(folder)) from error
+            raise CannotHost(
+                f"{error.what}; {first['point']} was left out: {first['reason']}", str(run.path)
+            ) from error

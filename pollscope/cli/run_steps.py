@@ -19,7 +19,7 @@ from pollscope.run.run import new_run_folder
 from pollscope.spec import LoadedSpec
 from pollscope.store.find import is_run
 from pollscope.store.results_table import last_attempts
-from pollscope.store.run_folder import read_run, resume_command
+from pollscope.store.run_folder import RunFolder, read_run, resume_command
 from pollscope.store.table_file import TABLE_FILE
 
 
@@ -140,16 +140,20 @@ def settings_until_decided(time: str | None) -> list[str]:
     return ["repeats.until=verdicts", f"repeats.at_most={f'{time[:-1]} min' if in_minutes else time}"]
 
 
+def run_at_look(folder: Path, repeats: int) -> RunFolder:
+    """Return a run without trials of repeats from `repeats` on, which were made after the look of that many."""
+    run = read_run(folder)
+    made = [trial for trial in run.trials if trial["kind"] != "measure" or trial["repeat"] < repeats]
+    # Without its size, the table of these trials is not stored.
+    return replace(run, trials=made, trials_bytes=0) if len(made) < len(run.trials) else run
+
+
 def open_claims(folder: Path, repeats: int) -> list[OpenClaim]:
     """Return the claims of a run folder that more trials may decide, at the level that its run.json holds.
 
-    These are the inconclusive ones, and those about an undisturbed level for which a point has too few trials. Trials
-    of repeats from `repeats` on were made after the look that the level belongs to, so they are left out.
+    These are the inconclusive ones, and those about an undisturbed level for which a point has too few trials.
     """
-    run = read_run(folder)
-    made = [trial for trial in run.trials if trial["kind"] != "measure" or trial["repeat"] < repeats]
-    if len(made) < len(run.trials):
-        run = replace(run, trials=made, trials_bytes=0)  # so that the table of these is not stored
+    run = run_at_look(folder, repeats)
     return [
         OpenClaim(verdict.claim.id, verdict.finding.sentence, [sample.levels for sample in verdict.finding.behind])
         for verdict in evaluate_run(run)

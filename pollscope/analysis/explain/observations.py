@@ -133,8 +133,9 @@ class PointObservations:
 
     @property
     def nothing_is_sent(self) -> bool:
-        sent = self.known("offered_pps") or self.known("intended_pps") or self.known("rx_pps")
-        return self.param("feed") == "none" or (self.has_generator and not sent)
+        rates = [self.known(metric) for metric in ("offered_pps", "intended_pps", "rx_pps")]
+        known = [rate for rate in rates if rate is not None]
+        return self.param("feed") == "none" or (self.has_generator and bool(known) and not any(known))
 
     @cached_property
     def missed(self) -> float:
