@@ -4,7 +4,7 @@
 
     .venv/bin/python data/runs/thin.py data/runs/whole results/s-f9-latency/20261128T052218Z-05f877
 
-Removed are the sums behind the accounting of cycles, the series and the longest gaps within each window, the
+Removed are the sums and samples behind the accounting of cycles, the series and the longest gaps within each window, the
 generator's timing and its share of each queue, the counters of each queue, histograms unless the row's figure shows
 distributions, and trials that were made again. Metrics are no longer derived from such a run: its table,
 results.parquet, is kept instead (docs/internals/store-format.md). Paths of the checkout become relative.
@@ -18,6 +18,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from pollscope.analysis.claims.evaluate import rows_of
 from pollscope.analysis.figures import figure_of
 from pollscope.analysis.figures.figure import PaperFigure
@@ -26,7 +29,10 @@ from pollscope.base.names import figure_rows
 from pollscope.store.results_table import current_table, last_attempts
 from pollscope.store.run_folder import read_run
 
-REMOVED = {"dut": ("timed_intervals", "series", "longest"), "gen": ("lateness_ns", "interdeparture_ns", "shape")}
+REMOVED = {
+    "dut": ("timed_intervals", "probe", "series", "longest"),
+    "gen": ("lateness_ns", "interdeparture_ns", "shape"),
+}
 HISTOGRAMS = {"dut": ("histograms",), "gen": ("latency_ns", "sequence")}
 QUEUE_COUNTER = re.compile(r"[rt]x_q\d+_")
 CHECKOUT = f"{Path(__file__).resolve().parents[2]}/"
@@ -68,7 +74,9 @@ def thin(folder: Path, out: Path) -> None:
     records = (thinned(record, pools) for record in last_attempts(run.trials))
     lines = "".join(f"{json.dumps(record, separators=(',', ':'))}\n" for record in records)
     (new / "trials.jsonl.gz").write_bytes(gzip.compress(lines.replace(CHECKOUT, "").encode(), 9, mtime=0))
-    table.to_parquet(new / "results.parquet", index=False, compression="zstd", compression_level=19)
+    # Of hundreds of columns with few rows, the schema of Arrow and statistics would take most of the space.
+    small = {"store_schema": False, "write_statistics": False, "compression": "zstd", "compression_level": 19}
+    pq.write_table(pa.Table.from_pandas(table, preserve_index=False), new / "results.parquet", **small)
     if (states := folder / "host_states.jsonl").exists():
         shutil.copy(states, new)
     if out.exists():
