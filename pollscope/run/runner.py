@@ -348,8 +348,8 @@ class Runner:
                 made += min(2, target - made)
         if flagged:
             self.warnings.append(
-                f"{counted(len(flagged), 'verdict')} open, and more time decides none: after {made} repeats all trials "
-                f"are flagged: {_names(flagged)} (use a quiet machine or isolated CPUs, or allow waits: `--set "
+                f"{counted(len(flagged), 'verdict')} cannot be decided by more time, because after {made} repeats all "
+                f"trials are flagged: {_names(flagged)} (use a quiet machine or isolated CPUs, or allow waits: `--set "
                 "noise.max_waiting=...`)"
             )
         if open_claims:
