@@ -61,7 +61,8 @@ run: opening ready users-programs ## measure the polling tax on this machine and
 	$(POLLSCOPE) report $$runs --out out/report.html >out/report.txt & \
 	echo; $(POLLSCOPE) claims $$runs --summary || exit $$?; echo; \
 	wait $$! || exit $$?; cat out/report.txt; \
-	[ $$worst = 0 ] || echo "Trials failed, or a check of this machine does not hold: out/run.txt says which."; \
+	[ $$worst = 0 ] || echo "Trials failed, or a check of this machine does not hold: out/run.txt says which." \
+		"Other programs on the machine can cause both: then make run again when it is idle."; \
 	exit $$worst
 
 opening:
@@ -162,5 +163,5 @@ users-programs: TARGET := users-programs
 users-programs: programs
 
 programs:
-	@grep -qsF '$(CURDIR)/apps' build/build.ninja || { rm -rf build; meson setup build apps; } # also in a checkout that was moved
+	@grep -qsF '$(CURDIR)/apps' build/build.ninja || { rm -rf build; meson setup build apps && echo "set-up: compiling (about a minute)"; } # also in a checkout that was moved
 	@ninja -C build --quiet $(TARGET)

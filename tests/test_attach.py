@@ -24,6 +24,7 @@ from command_line import pollscope
 from polling_thread import PollingThread
 from probed_program import ProbedProgram, running_program
 
+from pollscope.analysis.run_section import run_section
 from pollscope.attach import openmetrics, programs
 from pollscope.attach.programs import find_program, look_at, running_programs
 from pollscope.attach.recording import AttachedRun
@@ -283,7 +284,15 @@ def test_run_folder_holds_the_tax_and_all_commands_read_it(
     (core,) = [each for each in explained["points"][0]["findings"] if each["stage"] == "core cycles"]
     assert "% of its time is left" in str(core)
     assert (tmp_path / "figures/ATTACH.csv").read_text().count("useful_share") == 1
-    assert "Cycles of a running program" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    assert "Cycles of a running program" in page
+    assert f"<code>pollscope attach {run.meta['program']['name']} --seconds 4 --out results</code>" in page
+    (rates,) = [table for table in run_section(run, 0).tables if table.title == "Rates by point"]
+    assert "saturation_pps" in rates.metrics
+    refused = pollscope("figures", str(folder), "--y", "saturation_pps", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "the recording of one thread has one point" in refused.stderr
+    assert f"""query 'SELECT "metric.saturation_pps" FROM trials' {folder}""" in refused.stderr
 
 
 def spread(reading: CounterReading, threads: int) -> CounterReading:
@@ -300,7 +309,7 @@ def test_threads_of_one_name_have_trials_and_gauges_of_their_own(program: Probed
     """Two of the three begin to poll after the first part."""
     with TelemetrySocket(find_program("rte")) as connection, Probe(connection) as probe:
         observer, found = Observer(connection, probe), look_at(connection)
-        recording = AttachedRun(tmp_path / "results", found, observer.info, 2)
+        recording = AttachedRun(tmp_path / "results", found, observer.info, 2, 4.0)
         for repeat, threads in enumerate((1, 3)):
             several = recording.append(repeat, [spread(observer.read(), threads) for _ in range(6)], {})
         recording.finish("complete")

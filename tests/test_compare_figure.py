@@ -42,7 +42,7 @@ def test_sides_ratios_and_what_exceeds_noise_are_drawn(tmp_path: Path) -> None:
     text = drawn(compare_levels(run, "iommu", ["rx_pps", "loss_share"]), run, out=tmp_path / "out")
     for word in ("iommu off", "iommu passthrough", "iommu strict", "Ratio to iommu off", "Received by the DUT", "0.8"):
         assert word in text
-    assert "1 of 4 differences exceeds noise" in text
+    assert "1 of 4 differences exceeds noise (in bold)" in text
     assert "absent, because the first is zero" in text, "nothing was lost, so there is no ratio of losses"
     assert "3 trials per point" in text
 
@@ -116,6 +116,8 @@ def test_the_command_prints_where_the_files_are(tmp_path: Path) -> None:
     paths = done.stdout.splitlines()[-4:]
     assert paths == [f"drawn/compare-iommu-{run.run_id}.{kind}" for kind in ("svg", "pdf", "png", "csv")]
     assert all((tmp_path / path).stat().st_size > 100 for path in paths)
+    asked = pollscope("compare", run.path, "--by", "iommu", "--metric", "rx_pps", "--out", "drawn", cwd=tmp_path)
+    assert asked.stdout.splitlines()[-1] == f"drawn/compare-iommu-{run.run_id}-rx_pps.csv"
     assert "modelled" not in done.stdout
     assert not done.stderr
     assert set(pd.read_csv(tmp_path / paths[3])["first_modelled"]) == {False}

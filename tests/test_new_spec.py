@@ -9,6 +9,7 @@ from shipped_specs import EXPERIMENTS, shipped
 
 from pollscope.base.names import WORKLOADS
 from pollscope.base.paths import data_folder
+from pollscope.plan.blocks import has_blocks
 from pollscope.spec import load_file
 
 
@@ -17,6 +18,7 @@ def test_the_template_is_valid_commented_and_borrows_no_row(tmp_path: Path) -> N
     assert (done.returncode, done.stdout, done.stderr) == (0, "bursts.yaml\n", "next: pollscope plan bursts.yaml\n")
     spec = load_file(tmp_path / "bursts.yaml").spec
     assert (spec.name, spec.all_rows, len(spec.show), len(spec.claims)) == ("bursts", (), 1, 1)
+    assert has_blocks(spec)
     assert (tmp_path / "bursts.yaml").read_text().count("#") > 10
 
 

@@ -315,6 +315,9 @@ def test_a_warm_up_in_the_window_is_reported_once_with_the_number_of_trials(tmp_
     screen = io.StringIO()
     show_summary(RunOutcome(tmp_path / "run", 18, 0, 0, {}, ["first"]), Console(file=screen, width=300))
     assert f"warning: first\nwarning: warm-up: {text}\n" in screen.getvalue()
+    assert "18 trials ok, 0 flagged, 0 failed\n" in screen.getvalue()
+    show_summary(RunOutcome(tmp_path / "run", 0, 18, 0, {}, []), Console(file=screen, width=300))
+    assert "none failed; all 18 are flagged (noise)\n" in screen.getvalue()
 
 
 @pytest.mark.thorough

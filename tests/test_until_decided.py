@@ -144,6 +144,20 @@ def test_a_claim_about_an_undisturbed_level_waits_for_its_trials(tmp_path: Path)
         assert [each.claim for each in open_claims(folder, count)] == ["mine.rate"] * waits
 
 
+def test_a_claim_with_flagged_trials_only_is_known_as_such(tmp_path: Path) -> None:
+    claim = {
+        "id": "rate",
+        "statement": "It receives at least 900,000 packets per second.",
+        "metric": "rx_pps",
+        "predicate": {"kind": "within", "low": 0.9e6},
+    }
+    clean = [synthetic.trial(f"p:{at}", "p", at, {}, pps=(0.8e6, 1.0e6)[at % 2]) for at in range(12)]
+    flagged = [synthetic.disturbed(trial) for trial in clean]
+    for name, trials in (("all", flagged), ("most", [*flagged[:-1], clean[-1]])):
+        synthetic.write_run(tmp_path / name, trials, row=None, rows=[], spec={"claims": [claim]}, spec_name="mine")
+        assert [each.all_flagged for each in open_claims(tmp_path / name, 12)] == [name == "all"]
+
+
 def test_a_look_leaves_out_repeats_that_were_made_after_it(tmp_path: Path) -> None:
     """Twelve trials scatter around the stated rate, and twelve more lie above it."""
     claim = {
@@ -250,6 +264,18 @@ def test_a_run_that_was_interrupted_between_two_looks_goes_on(
     assert len({trial["trial"] for trial in again.trials}) == len(again.trials) > 40
     assert again.meta["looks"]["made"][:2] == [12, 24]
     assert again.meta["status"] == "complete"
+
+
+def test_a_run_stops_for_claims_whose_trials_are_all_flagged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cli = cli_in(tmp_path)
+    flagged = [OpenClaim("faults.edge", "636 of 636 trials disturbed", [{"queues": 1}], all_flagged=True)]
+    monkeypatch.setattr("pollscope.cli.run.open_claims", lambda *_: flagged)
+    done = cli("run", "spec.yaml", "--until-decided", "1m")
+    run = cli.only_run()
+    assert run.meta["looks"]["made"] == [12, 24]
+    (warning,) = [each for each in run.meta["warnings"] if "cannot be decided by more time" in each]
+    assert "after 24 repeats all trials are flagged: faults.edge (use a quiet machine" in warning
+    assert warning in done.stdout
 
 
 @pytest.mark.thorough

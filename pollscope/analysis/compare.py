@@ -344,7 +344,7 @@ def comparison_text(differences: Sequence[Difference]) -> str:
     )
 
 
-def verdict_lines(differences: Sequence[Difference]) -> list[str]:
+def verdict_lines(differences: Sequence[Difference], marked_by: str = "marked *") -> list[str]:
     """Return how many differences exceed noise, of which family, and how many would without a correction."""
     tested = [each for each in differences if not math.isnan(each.p) and each.is_fair]
     marked = sum(each.beyond_noise for each in differences)
@@ -352,7 +352,7 @@ def verdict_lines(differences: Sequence[Difference]) -> list[str]:
     medians = any(sample.statistic == "median" for each in differences for sample in each.samples)
     test = "medians, by their ranks (Mann-Whitney, or Welch)" if medians else "Welch's t test"
     lines = [
-        f"{marked} of {counted(len(differences), 'difference')} exceed{'s' if marked == 1 else ''} noise (marked *): "
+        f"{marked} of {counted(len(differences), 'difference')} exceed{'s' if marked == 1 else ''} noise ({marked_by}): "
         f"{test}, corrected for the {len(tested)} tested differences of this comparison (false "
         f"discovery rate {share})."
     ]

@@ -112,6 +112,8 @@ def verdict_lines(verdicts: Sequence[Verdict]) -> list[tuple[str, str, str]]:
 def run_command(run: RunFolder) -> str:
     """Return the command line that measures the same again; a spec of the user's own is a file of its name."""
     meta, testbed = run.meta, run.meta["testbed"]
+    if run.attached:
+        return shlex.join(_attach_words(run))
     asked = meta.get("overrides") or {}
     file = str(testbed.get("file") or testbed["name"])
     words = ["pollscope", "run", _word_of_spec(meta)]
@@ -119,6 +121,15 @@ def run_command(run: RunFolder) -> str:
     words += ["--quick"] if asked.get("quick") else []
     words += [word for setting in asked.get("set", ()) for word in ("--set", str(setting))]
     return shlex.join(words)
+
+
+def _attach_words(run: RunFolder) -> Iterator[str]:
+    program = run.meta.get("program", {})
+    yield from ("pollscope", "attach", str(program.get("name")))
+    yield from ("--seconds", str(program["seconds"]).removesuffix(".0")) if "seconds" in program else ()
+    yield from ("--out", "results")
+    for name in run.trials[0].get("collectors", {}) if run.trials else ():
+        yield from ("--collect", str(name))
 
 
 def _word_of_spec(meta: Mapping[str, Any]) -> str:

@@ -44,7 +44,7 @@ def spec_name(program: DpdkProgram) -> str:
 class AttachedRun:
     """One run of a running program: a repeat per part of the observation, a point per polling thread."""
 
-    def __init__(self, results: Path, program: DpdkProgram, info: ProbeInfo, trials: int) -> None:
+    def __init__(self, results: Path, program: DpdkProgram, info: ProbeInfo, trials: int, seconds: float) -> None:
         """Make the run folder.
 
         Raises:
@@ -56,9 +56,9 @@ class AttachedRun:
         self._alone: int | None = None
         run_id = new_run_id()
         self.folder = folder_of(results, program, run_id)
-        self._writer = RunWriter.create(self.folder, self._meta(run_id, trials))
+        self._writer = RunWriter.create(self.folder, self._meta(run_id, trials, seconds))
 
-    def _meta(self, run_id: str, trials: int) -> dict[str, Any]:
+    def _meta(self, run_id: str, trials: int, seconds: float) -> dict[str, Any]:
         program = self._program
         return new_meta(
             run_id=run_id,
@@ -73,6 +73,7 @@ class AttachedRun:
                 "pid": program.pid,
                 "lcores": list(program.lcores),
                 "ports": [vars(port) for port in program.ports],
+                "seconds": seconds,
             },
             knobs_before=snapshot(),
         )

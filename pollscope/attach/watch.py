@@ -85,7 +85,7 @@ def record(
         KeyboardInterrupt: after noting it in the run folder.
     """
     trials = trials_of(seconds)
-    recording = AttachedRun(results, program, observer.info, trials)
+    recording = AttachedRun(results, program, observer.info, trials, seconds)
     last = observer.read()
     repeat = 0
     try:

@@ -14,7 +14,7 @@ from pollscope.analysis.compare import (
     comparison_text,
     missing_in_second,
 )
-from pollscope.analysis.figures import Target, save_comparison
+from pollscope.analysis.figures import save_comparison
 from pollscope.analysis.gate import Condition, Judged, condition, judge, judge_levels
 from pollscope.analysis.point_values import viewed
 from pollscope.analysis.run_differences import differences_of
@@ -24,6 +24,9 @@ from pollscope.cli.outputs import figure_out
 from pollscope.cli.words import FailIf, MetricNames, StatName, WithoutFlagged, echo, say_unfinished
 from pollscope.store.find import find_run
 from pollscope.store.run_folder import RunFolder, read_run
+
+# Most file systems take 255 bytes, of which some are for the ending.
+_LONGEST_NAME = 240
 
 
 def compare(
@@ -59,7 +62,8 @@ def compare(
     differences = _differences(folders, by, metrics)
     judged = _judged(conditions, folders, by)
     _show(folders, differences)
-    _draw(folders, by, differences, target)
+    title, name = _names([folder.run_id for folder in folders], by, metrics or [])
+    echo(save_comparison(differences, folders, title, target.called(name)))
     if code := code_of(judged):
         raise typer.Exit(code)
 
@@ -93,11 +97,6 @@ def _show(folders: list[RunFolder], differences: list[Difference]) -> None:
     typer.echo(comparison_text(differences))
 
 
-def _draw(folders: list[RunFolder], by: str | None, differences: list[Difference], target: Target) -> None:
-    title, name = _names([folder.run_id for folder in folders], by)
-    echo(save_comparison(differences, folders, title, target.called(name)))
-
-
 def _sides(runs: list[RunFolder]) -> list[str]:
     """Return which run is A, which is B, and what differs between them besides the results; nothing for one run."""
     if len(runs) == 1:
@@ -113,7 +112,7 @@ def _sides(runs: list[RunFolder]) -> list[str]:
     return [*heads, "What differs between them:", *(f"  {line}" for line in apart), ""]
 
 
-def _names(runs: list[str], by: str | None) -> tuple[str, str]:
-    if by is None:
-        return f"B, run {runs[1]}, against A, run {runs[0]}", f"compare-{runs[0]}-{runs[1]}"
-    return f"Levels of {by}, all else equal", f"compare-{by}-{runs[0]}"
+def _names(runs: list[str], by: str | None, metrics: list[str]) -> tuple[str, str]:
+    """Return the title of the figure and the name of its files, in which the metrics are those that were asked for."""
+    title = f"B, run {runs[1]}, against A, run {runs[0]}" if by is None else f"Levels of {by}, all else equal"
+    return title, "-".join(["compare", *([] if by is None else [by]), *runs, *metrics])[:_LONGEST_NAME]

@@ -155,7 +155,12 @@ def open_claims(folder: Path, repeats: int) -> list[OpenClaim]:
     """
     run = run_at_look(folder, repeats)
     return [
-        OpenClaim(verdict.claim.id, verdict.finding.sentence, [sample.levels for sample in verdict.finding.behind])
+        OpenClaim(
+            verdict.claim.id,
+            verdict.finding.sentence,
+            [sample.levels for sample in verdict.finding.behind],
+            all_flagged=0 < verdict.finding.trials == verdict.finding.flagged,
+        )
         for verdict in evaluate_run(run)
         if verdict.kind is VerdictKind.INCONCLUSIVE
         or (verdict.kind is VerdictKind.NOT_MEASURABLE and TOO_FEW in verdict.finding.sentence)

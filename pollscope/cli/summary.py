@@ -51,11 +51,17 @@ def show_summary(outcome: RunOutcome, console: Console | None = None, columns: S
     for each in throughputs(run):
         line = f"search: {each.label}, loss ratio {human_share(each.loss_ratio, 6)}: {each.text}"
         screen.print(f"{line}; {each.reason}" if each.reason else line, markup=False, soft_wrap=True)
-    screen.print(f"{outcome.ok} trials ok, {outcome.flagged} flagged, {outcome.failed} failed", markup=False)
+    screen.print(_counts(outcome), markup=False)
     _show_lines(screen, "failed", [f"{trial}: {reason}" for trial, reason in outcome.failures.items()])
     unsteady = steadiness(run, current_table(run)) if outcome.ok + outcome.flagged else []
     _show_lines(screen, "warning", [*outcome.warnings, *unsteady])
     _show_lines(screen, "left out", [f"{each['point']}: {each['reason']}" for each in run.meta["left_out"]])
+
+
+def _counts(outcome: RunOutcome) -> str:
+    if outcome.flagged and not outcome.ok + outcome.failed:
+        return f"none failed; all {outcome.flagged} are flagged (noise)"
+    return f"{outcome.ok} trials ok, {outcome.flagged} flagged, {outcome.failed} failed"
 
 
 def _show_lines(screen: Console, word: str, lines: Sequence[str]) -> None:

@@ -100,13 +100,13 @@ def _waiting(limits: Limits, record: Part, idle: Set[str]) -> Iterator[Flag]:
         if lcore in idle:
             continue
         wait_ns = waits[lcore].number()
-        if wait_ns > limits.max_waiting * duration_ns:
-            share = wait_ns / duration_ns
-            # Waits are those of the whole trial, set-up and drain included.
+        # Waits are those of the whole trial, set-up and drain included, whose length is not recorded.
+        if min(wait_ns, duration_ns) > limits.max_waiting * duration_ns:
             how_long = (
-                f"{human_share(share)} of the trial"
-                if share <= 1
-                else f"{human_ns(wait_ns)}, longer than its warm-up and window of {human_ns(duration_ns)}"
+                f"{human_share(wait_ns / duration_ns)} of the trial"
+                if wait_ns <= duration_ns
+                else f"{human_ns(wait_ns)} with set-up and drain, longer than its warm-up and window of "
+                f"{human_ns(duration_ns)}"
             )
             text = (
                 f"lcore {lcore} waited for its CPU for {how_long}, because "

@@ -28,11 +28,13 @@ class OpenClaim:
         claim: its id, or the condition.
         waits_for: its present finding.
         levels: the points behind it, each by levels of its factors; none if it is not known.
+        all_flagged: whether all trials behind it are flagged, so that none of them can decide it.
     """
 
     claim: str
     waits_for: str
     levels: Sequence[Mapping[str, object]]
+    all_flagged: bool = False
 
 
 # Reads a run folder and the repeats below a number; returns the open claims at the level that its run.json holds.

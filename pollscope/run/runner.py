@@ -318,7 +318,7 @@ class Runner:
         self._warn_of_width()
 
     def _repeat_until_decided(self, began_s: float) -> None:
-        """Repeat the points of open claims, look by look, until no claim is open or the time is over."""
+        """Repeat the points of open claims, look by look, until more trials decide none or the time is over."""
         repeats = self.plan.spec.repeats
         if not repeats.decided or self._judge_claims is None:
             return
@@ -335,9 +335,10 @@ class Runner:
                 made = max([made, *(kept.repeat + 1 for kept in self._kept.values() if kept.kind == "measure")])
             self._writer.update(looks=looks.take(made, last=last))
             open_claims = self._judge_claims(self._writer.folder, made)
-            if not open_claims:
-                return
-            if last:
+            # If all trials are flagged after two looks, those of a third would be as well.
+            flagged = [each for each in open_claims if each.all_flagged and len(looks.made) > 1]
+            open_claims = [each for each in open_claims if each not in flagged]
+            if last or not open_claims:
                 break
             points = points_of(open_claims, self.plan.points)
             self._say_open(open_claims, made, len(points))
@@ -345,9 +346,16 @@ class Runner:
             while made < target and time.monotonic() < end_s:
                 self._make_further(self.plan.further_round(points, made, min(2, target - made)))
                 made += min(2, target - made)
-        names = ", ".join(claim.claim for claim in open_claims)
-        why = "the declared maximum" if made >= looks.declared else "the given time"
-        self.warnings.append(f"{counted(len(open_claims), 'verdict')} still open after {made} repeats, {why}: {names}")
+        if flagged:
+            self.warnings.append(
+                f"{counted(len(flagged), 'verdict')} cannot be decided by more time, because after {made} repeats all "
+                f"trials are flagged: {_names(flagged)} (use a quiet machine or isolated CPUs, or allow waits: `--set "
+                "noise.max_waiting=...`)"
+            )
+        if open_claims:
+            why = "the declared maximum" if made >= looks.declared else "the given time"
+            what = f"{counted(len(open_claims), 'verdict')} still open after {made} repeats, {why}"
+            self.warnings.append(f"{what}: {_names(open_claims)}")
 
     def _say_open(self, open_claims: Sequence[OpenClaim], made: int, points: int) -> None:
         what = f"after {made} repeats {counted(len(open_claims), 'verdict')} open, {counted(points, 'point')} continue"
@@ -435,6 +443,10 @@ class Runner:
             elif width > until.within:
                 wide = f"+-{human_share(width, 2)} wide (asked for {human_share(until.within)})"
                 self.warnings.append(f"{after} its {level} interval is still {wide}")
+
+
+def _names(claims: Sequence[OpenClaim]) -> str:
+    return ", ".join(each.claim for each in claims)
 
 
 def _cause(reason: str) -> str:

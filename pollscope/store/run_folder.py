@@ -56,6 +56,11 @@ class RunFolder:
         """Return whether a trial was computed instead of measured."""
         return any(trial["modelled"] for trial in self.trials)
 
+    @property
+    def attached(self) -> bool:
+        """Return whether `pollscope attach` recorded a program that was running."""
+        return bool(self.meta["testbed"].get("kind") == "attach")
+
 
 def read_run(path: Path) -> RunFolder:
     """Read and check a run folder.

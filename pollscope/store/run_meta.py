@@ -98,6 +98,7 @@ class _Meta(_MetaPart):
     host: _Facts = {}
     build: _Facts = {}
     generator: _Facts = {}
+    program: _Facts = {}
     pairs: dict[str, _Facts] = {}
     node_hello: _Hello | None = None
     noise: list[_Facts] | None = None

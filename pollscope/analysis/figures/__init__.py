@@ -56,7 +56,7 @@ def figures_of(run: RunFolder, paper: str | None = None) -> list[PaperFigure]:
     if paper is not None:
         return fitting
     found = [*fitting, *(each for each in shown_figures(run) if isinstance(each, PaperFigure))]
-    if run.meta["testbed"].get("kind") == special.ATTACHED:
+    if run.attached:
         found.append(special.THREADS)
     chosen = None if found else default_figure(run)
     return found if chosen is None else [chosen]
@@ -217,4 +217,4 @@ def _comparison_caption(differences: Sequence[Difference], runs: Sequence[RunFol
     drawn, few = len(told_most(differences)), []
     if drawn < len(differences):
         few = [f"{drawn} of them are drawn, those that differ most; the CSV file has all."]
-    return " ".join([*verdict_lines(differences), *few, *dict.fromkeys(about)])
+    return " ".join([*verdict_lines(differences, "in bold"), *few, *dict.fromkeys(about)])

@@ -137,7 +137,6 @@ def draw_ready_sets(data: FigureData, tasks: Mapping[str, str], shapes: Mapping[
     return figure
 
 
-ATTACHED = "attach"
 _BAR_WIDTH = 0.6
 # From below; the tax is what lies on the lowest part.
 _STACK = {
