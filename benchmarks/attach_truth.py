@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Check the figures of `pollscope attach` against known ones, and measure what it costs the program.
 
-Accuracy: the plug-in is in pollscope-node, whose own accounting counts before, during and after an attach. The DUT (l3fwd-lpm) is on
-CPU 1; the generator (Poisson arrivals) and attach share CPU 0. Cost: stock dpdk-testpmd (mode io, one flow) forwards
-between two joined ports. With 64 queues most polls are empty, and callbacks cost most there.
+Accuracy: the plug-in is in pollscope-node, whose own accounting counts before, during and after an attach. The DUT
+(l3fwd-lpm) is on CPU 1; the generator (Poisson arrivals) and attach share CPU 0. Cost: stock dpdk-testpmd (mode io, one
+flow) forwards between two joined ports. With 64 queues most polls are empty, and callbacks cost most there.
 
   ratio attach_tax_off_Q_queues     tax by attach minus the node's own, in points, at the worst of the loads 0, 25, 50,
                                     75 and 100 %. Goal: at most 2
@@ -51,8 +51,8 @@ from pollscope.node.probe import Probe
 
 QUEUES, LOADS, ATTACHED_LOADS = (1, 8, 64), (0.0, 0.25, 0.5, 0.75, 1.0), (0.25, 0.5, 0.75)
 MANY_QUEUES = 1024
-# So much work per packet that the generator, which shares its CPU, is faster. What it cannot send in time it leaves out,
-# as a burst would overflow the ring.
+# So much work per packet that the generator, which shares its CPU, is faster. It leaves out what it cannot send in
+# time, because a burst would overflow the ring.
 EXTRA_CYCLES, LATE_NS = 300, 20_000
 TRIAL_S, FULL_S, RAMP_S, PPS_S, SETTLE_S = 2.0, 0.8, 0.25, 0.8, 0.1
 # The ramp, over the rate by attach. Loss begins where two neighbours lose this share, so that gaps of the host do not
@@ -143,8 +143,9 @@ def measure_truth(rounds: int) -> tuple[dict[int, dict[float, list[float]]], lis
                     continue
                 own, seen = both
                 off[queues][load].append(100 * (seen.tax.value - fmean(own)))
+                taxes = ", ".join(f"{100 * tax:.2f}" for tax in own)
                 print(
-                    f"  {load:.0%}: own tax {', '.join(f'{100 * tax:.2f}' for tax in own)} %, by attach {100 * seen.tax.value:.2f} "
+                    f"  {load:.0%}: own tax {taxes} %, by attach {100 * seen.tax.value:.2f} "
                     f"+-{100 * seen.tax.error:.2f} %, saturates at {seen.saturation_pps}",
                     file=sys.stderr,
                 )
