@@ -4,9 +4,9 @@
 
     .venv/bin/python data/runs/thin.py data/runs/whole results/s-f9-latency/20261128T052218Z-05f877
 
-Removed are the sums and samples behind the accounting of cycles, the series and the longest gaps within each window, the
-generator's timing and its share of each queue, the counters of each queue, histograms unless the row's figure shows
-distributions, and trials that were made again. Metrics are no longer derived from such a run: its table,
+Removed are the sums and samples behind the accounting of cycles, the series and the longest gaps within each window,
+the generator's timing and its share of each queue, the counters of each queue, histograms unless the row's figure
+shows distributions, and trials that were made again. Metrics are no longer derived from such a run: its table,
 results.parquet, is kept instead (docs/internals/store-format.md). Paths of the checkout become relative.
 """
 
