@@ -352,8 +352,8 @@ def verdict_lines(differences: Sequence[Difference], marked_by: str = "marked *"
     medians = any(sample.statistic == "median" for each in differences for sample in each.samples)
     test = "medians, by their ranks (Mann-Whitney, or Welch)" if medians else "Welch's t test"
     lines = [
-        f"{marked} of {counted(len(differences), 'difference')} exceed{'s' if marked == 1 else ''} noise ({marked_by}): "
-        f"{test}, corrected for the {len(tested)} tested differences of this comparison (false "
+        f"{marked} of {counted(len(differences), 'difference')} exceed{'s' if marked == 1 else ''} noise "
+        f"({marked_by}): {test}, corrected for the {len(tested)} tested differences of this comparison (false "
         f"discovery rate {share})."
     ]
     if len(tested) > 1:
