@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Draw a figure for any run: metrics over a factor, one line per level of others (`show:`, `pollscope figures`)."""
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -85,9 +84,7 @@ def asked_figure(run: RunFolder, asked: Mapping[str, Any], narrow: bool) -> Pape
     if show is None:
         if not asked.get("at") and run.attached:
             what = "the recording of one thread has one point, and a figure needs a factor"
-            columns = ", ".join(f'"metric.{name}"' for name in asked.get("y") or ["tax_share"])
-            remedy = f"pollscope report, or pollscope query 'SELECT {columns} FROM trials' {shlex.quote(str(run.path))}"
-            raise UsageError(what, str(run.path), remedy)
+            raise UsageError(what, str(run.path), "pollscope report, or pollscope query 'FROM trials'")
         what = "--at holds every factor that was swept" if asked.get("at") else "the run swept no factor"
         raise UsageError(what, str(run.path), "choose with --x and --y")
     figure = _sweep_figure(show, run, narrow)
