@@ -349,8 +349,12 @@ def test_values_stated_by_a_paper_do_not_compress_the_data(tmp_path: Path) -> No
 
 
 def test_a_column_has_clear_ticks_a_caption_inside_it_and_the_colours_of_the_page(tmp_path: Path) -> None:
-    levels = [{"queues": each, "feed": feed} for each in (1, 8, 320, 448, 512) for feed in ("infinite", "wire")]
-    trials = [trial for each in levels for trial in synthetic.repeated(each, pps=1e7 / each["queues"])]
+    levels = [(each, feed) for each in (1, 8, 320, 448, 512) for feed in ("infinite", "wire")]
+    trials = [
+        trial
+        for queues, feed in levels
+        for trial in synthetic.repeated({"queues": queues, "feed": feed}, pps=1e7 / queues)
+    ]
     run = synthetic.run_of(tmp_path / "run", trials, row=None, rows=[])
     for log in ({}, {"log": ("x", "y")}):
         figure, data = finished(asked_figure(run, {"x": "queues", "y": ("tx_pps",), **log}, narrow=True), run)

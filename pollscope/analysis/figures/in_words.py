@@ -21,9 +21,10 @@ def in_words(drawn: Sequence[Mapping[str, Any]]) -> str:
     file).
     """
     quantities: dict[str, list[Mapping[str, Any]]] = {}
-    for row in drawn:
+    # A figure may hold thousands of values, and some of them twice.
+    for row in {tuple(row.items()): row for row in drawn}.values():
         mine = quantities.setdefault(str(row["metric"]), [])
-        if row not in mine and math.isfinite(row["value"]):
+        if math.isfinite(row["value"]):
             mine.append(row)
     sentences = [_quantity(name, rows) for name, rows in quantities.items() if rows]
     return " ".join(sentences) or "No value is drawn; the figure says why."
