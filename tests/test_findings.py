@@ -98,3 +98,11 @@ def test_findings_of_two_groups_name_them(tmp_path: Path) -> None:
     found = findings([synthetic.run_of(tmp_path / "run", trials)])
     assert len(set(found)) == 4
     assert found[-1].startswith("Without traffic, at rx_desc 512, one core makes ")
+
+
+def test_a_tax_that_is_unknown_at_light_load_is_testpmds(tmp_path: Path) -> None:
+    trials = [each for load in (0.1, 0.5) for each in synthetic.repeated({"load_of_max": load}, useful_share=load)]
+    for trial in trials[:3]:
+        del trial["result"]["dut"]["lcores"][0]["timed_intervals"]
+    first = findings([synthetic.run_of(tmp_path / "run", trials)])[0]
+    assert first.startswith("With 10 % load on 1 queue, ") and " polling tax as testpmd counts it (n = 3" in first
