@@ -161,16 +161,17 @@ def test_limits_are_those_of_the_spec(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "says"),
+    ("broken", "says"),
     [
-        ({"waits_ns": {"2": "long"}}, "trials.jsonl: host.waits_ns.2: is 'long', not a number"),
-        ({"waits_ns": {"2": -1}}, "trials.jsonl: host.waits_ns.2: is -1, allowed is 0"),
+        ({"host": {"waits_ns": {"2": "long"}}}, "trials.jsonl: host.waits_ns.2: is 'long', not a number"),
+        ({"host": {"waits_ns": {"2": -1}}}, "trials.jsonl: host.waits_ns.2: is -1, allowed is 0"),
+        ({"config": {"gen": 0.5}}, "trials.jsonl: config.gen: is 0.5"),
     ],
 )
 def test_records_that_contradict_the_format_are_refused_in_one_line(
-    tmp_path: Path, host: dict[str, Any], says: str
+    tmp_path: Path, broken: dict[str, Any], says: str
 ) -> None:
-    trial = synthetic.disturbed(synthetic.trial("t0")) | {"host": host}
+    trial = synthetic.disturbed(synthetic.trial("t0")) | broken
     with pytest.raises(UsageError, match=says.replace(".", r"\.")):
         derive_table(synthetic.run_of(tmp_path, [trial]))
 

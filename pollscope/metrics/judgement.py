@@ -6,6 +6,7 @@ every reader calls it again, so a better rule applies to old runs as well. Only 
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from pollscope.base.names import Status
 from pollscope.base.units import human_share
 from pollscope.metrics.derive import derive
 from pollscope.metrics.noise import Limits, misfit_flags, noise_flags
-from pollscope.metrics.record import Flag, TrialObservations
+from pollscope.metrics.record import Flag, NotMeasured, Part, TrialObservations, at
 from pollscope.metrics.shapes import shape_flags
 from pollscope.metrics.steady import steadiness_flags
 
@@ -49,12 +50,18 @@ def judge(record: Mapping[str, Any], limits: Limits) -> Judgement:
         return Judgement("failed", str(record.get("reason", "")), (), metrics, absences)
     if record.get("result") is None:  # a search has no window of its own
         return Judgement("ok", "", (), metrics, absences)
-    sleeps = ((record.get("config") or {}).get("gen") or {}).get("sleep_ns", 0)
-    grave = [*noise_flags(limits, record, metrics), *misfit_flags(metrics, limits.max_waiting if sleeps else 0.0)]
+    allowed = limits.max_waiting if _generator_sleeps(record) else 0.0
+    grave = [*noise_flags(limits, record, metrics), *misfit_flags(metrics, allowed)]
     # These are not noise: the trial stays data, and its rates exclude the warm-up.
     noted = [*steadiness_flags(trial), *shape_flags(trial), *clock_flags(record)]
     reason = "; ".join(flag["text"] for flag in grave)
     return Judgement("flagged" if grave else "ok", reason, (*grave, *noted), metrics, absences)
+
+
+def _generator_sleeps(record: Mapping[str, Any]) -> bool:
+    with suppress(NotMeasured):
+        return at(Part(record, ""), ("config", "gen", "sleep_ns")).number() > 0
+    return False
 
 
 def clock_flags(record: Mapping[str, Any]) -> list[Flag]:
