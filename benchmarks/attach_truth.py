@@ -16,7 +16,7 @@ flow) forwards between two joined ports. With 64 queues most polls are empty, an
   ratio attach_start_s              1024 queues: from the search for the program to the first figures. Goal: at most 1
   ratio attach_longest_poll_ms      1024 queues: longest iteration of the node during an attach. Goal: at most 1
   ratio attach_cycles_lost_packets  packets that testpmd loses when it is attached and detached --cycles times. Goal: 0
-  ratio attach_cycles_grown_mib     by how much its memory grows meanwhile. Goal: at most 1
+  ratio attach_cycles_grown_mib     by how much its memory grows then. Goal: at most 1
 
 Each line ends with the 95 % interval of the median and the number of values. With --details also the tax at every load
 and the longest iteration without an attach. Ends with 1 when a goal is missed.
@@ -84,9 +84,9 @@ def received_pps(result: Mapping[str, Any]) -> float:
     return float(lcore["rx_packets"] / lcore["cycles"]["total"] * result["window"]["tsc_hz"])
 
 
-def own_tax(node: DutNode, rate: Mapping[str, Any], meanwhile: Callable[[], object] = lambda: None) -> float | None:
+def own_tax(node: DutNode, rate: Mapping[str, Any], once_begun: Callable[[], object] = lambda: None) -> float | None:
     """Return the tax by the node's own accounting; None if it has none."""
-    own = classes(dut_lcore(node.result(TRIAL_S, rate=rate, meanwhile=meanwhile)))
+    own = classes(dut_lcore(node.result(TRIAL_S, rate=rate, once_begun=once_begun)))
     if isinstance(own, NoClasses):
         print(f"  no tax: {own.reason}", file=sys.stderr)
         return None
@@ -175,7 +175,7 @@ def measure_many_queues(rounds: int) -> Found:
                         time.sleep(0.01)
                     found["start_s"].append(time.monotonic() - begin_s)
 
-            found["longest_poll_ms"].append(longest_ms(node.result(1.0, pps=half_pps, meanwhile=look)))
+            found["longest_poll_ms"].append(longest_ms(node.result(1.0, pps=half_pps, once_begun=look)))
             found["longest_poll_unattached_ms"].append(longest_ms(node.result(1.0, pps=half_pps)))
     return found
 

@@ -55,14 +55,14 @@ class DutNode:
         window_s: float,
         pps: float = 0.0,
         rate: Mapping[str, Any] | None = None,
-        meanwhile: Callable[[], object] = lambda: None,
+        once_begun: Callable[[], object] = lambda: None,
     ) -> dict[str, Any]:
         """Run one trial at `pps`, or at `rate` as in a start request, and return the whole result.
 
-        `meanwhile` is called when it has begun. The window follows after WARMUP_SHARE of its length.
+        `once_begun` is called when it has begun. The window follows after WARMUP_SHARE of its length.
         """
         times = {"warmup_ns": int(window_s * WARMUP_SHARE * 1e9), "window_ns": int(window_s * 1e9)}
-        return trial(self._client, rate or {"pps": pps}, meanwhile, **times)
+        return trial(self._client, rate or {"pps": pps}, once_begun, **times)
 
     def oracle(self, bursts: Sequence[int], queues: int, passes: int, work_cycles: int) -> dict[str, Any]:
         """Run a script of polls (apps/tests/oracle.h)."""

@@ -71,10 +71,10 @@ def start_node(
 
 
 def trial(
-    client: NodeClient, rate: Mapping[str, Any], meanwhile: Callable[[], object] = lambda: None, /, **times_ns: int
+    client: NodeClient, rate: Mapping[str, Any], once_begun: Callable[[], object] = lambda: None, /, **times_ns: int
 ) -> dict[str, Any]:
-    """Run one trial and return its result; call `meanwhile` when it has begun."""
+    """Run one trial and return its result; call `once_begun` when it has begun."""
     client.request("start", LIMIT_S, trial="bench", rate=rate, **times_ns)
-    meanwhile()
+    once_begun()
     client.wait_trial("bench", LIMIT_S)
     return client.request("read", LIMIT_S)

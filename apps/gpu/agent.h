@@ -166,7 +166,7 @@ AGENT_CODE void agent_begin(struct agent_generator *generator, struct agent_rece
                             uint64_t begin);
 
 /*
- * Sends the frames that are due before `limit` (ticks after the begin), and reads meanwhile. Returns 0 if the word at the generator's `stop`
+ * Sends the frames that are due before `limit` (ticks after the begin), and reads what comes back. Returns 0 if the word at the generator's `stop`
  * ended it; frames that were due by then are unsent.
  */
 AGENT_CODE uint32_t agent_send_until(struct agent_generator *generator, struct agent_receiver *receiver,

@@ -86,7 +86,7 @@ static bool the_thread_is_inside_at_first(void)
 	return false;
 }
 
-/* The thread uses a CPU meanwhile, which proves nothing in a virtual machine whose CPU the host has stopped. */
+/* The thread uses a CPU during that second, which proves nothing in a virtual machine whose CPU the host has stopped. */
 static void grace_lasts_a_second_also_without_a_clock_of_the_thread(void)
 {
 	struct spinning state = {0};

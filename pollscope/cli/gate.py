@@ -53,12 +53,15 @@ class Gate:
         """
         return ["baseline=null", *([f"order.compare={self.by}"] if self.by in Parameters.model_fields else [])]
 
-    def require_factor(self, loaded: LoadedSpec) -> None:
-        """Check that the spec sweeps the factor.
+    def require_factor(self, specs: Sequence[LoadedSpec]) -> None:
+        """Check that there is one spec, and that it sweeps the factor.
 
         Raises:
-            UsageError: it does not.
+            UsageError: several specs, or it does not.
         """
+        if len(specs) > 1:
+            raise UsageError("judges one spec", "--fail-if", "run the specs one by one")
+        (loaded,) = specs
         levels = loaded.spec.levels.get(self.by) or loaded.spec.levels.get(f"{KNOB_PREFIX}{self.by}")
         if not (levels or ())[1:]:
             what = f"needs two levels of {self.by} to compare"

@@ -109,9 +109,7 @@ def run(
     settings = [*(settings or ()), *settings_until_decided(until_decided), *(gate.settings if gate else ())]
     loaded = _checked(specs or [], Overrides(quick, tuple(settings)))
     if gate is not None:
-        if len(loaded) > 1:
-            raise UsageError("judges one spec", "--fail-if", "run the specs one by one")
-        gate.require_factor(*loaded.values())
+        gate.require_factor([*loaded.values()])
     place = testbed or DEFAULT
     with closing(make_testbed(place)) as named:  # an unknown name ends the command here
         for each in loaded.values():
