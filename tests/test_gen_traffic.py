@@ -236,11 +236,13 @@ def test_burst_limit(generator: Generator) -> None:
 
 
 def test_same_seed_same_traffic(generator: Generator) -> None:
-    def queues(seed: int) -> list[int]:
+    def queues(seed: int) -> tuple[list[int], int]:
         generator.configure(queues=8, shape="PC", shape_seed=seed)
         gen, ports = generator.trial({"pps": 100_000})
         counts = ports[RECEIVES]["rx_queue_packets"]
-        return [int(np.argmax(counts)), gen["intended"]]
+        # Hot queues have about as many packets as each other, so the fullest may be any of them.
+        hot = np.flatnonzero(counts > np.mean(counts))
+        return hot.tolist(), gen["intended"]
 
     first = queues(1)
     assert queues(1) == first
